@@ -1,9 +1,9 @@
 """Set up this folder and run a command in it; needs only Python 3.11 or later, and pip.
 
     python3 dev.py reproduce      any psofed command, here the paper's figures
-    python3 dev.py test           all checks and tests; --profile tells where their time goes;
-                                  --without-programs hides broker, browser, openssl and promtool
-                                  from the tests that need one: they must not fail, but be skipped
+    python3 dev.py test           all checks and tests; --without-programs hides broker, browser,
+                                  openssl and promtool from the tests that need one: they must not
+                                  fail, but be skipped
     python3 dev.py docs [FOLDER]  the pages as a site that can be read offline, in site/ or FOLDER
     python3 dev.py pin            write constraints.txt, with its versions; --upgrade takes new ones
 
@@ -127,9 +127,6 @@ def test(arguments: list[str]) -> int:
     """Format and lint, then types and imports beside every test and doctest."""
     # Threads of OpenBLAS would wait for cores, and spin.
     settings = environment(OPENBLAS_NUM_THREADS="1")
-    if "--profile" in arguments:
-        settings["PSOFED_TEST_PROFILE"] = "1"
-        arguments = [word for word in arguments if word != "--profile"]
     if arguments == ["--without-programs"]:
         with tempfile.TemporaryDirectory() as folder:
             hide_programs(Path(folder) / "bin", settings["PATH"])

@@ -184,9 +184,8 @@ def chromium():
     playwright = sync_playwright().start()
     browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
     yield browser
-    with cost.aside("the browser"):
-        browser.close()
-        playwright.stop()
+    browser.close()
+    playwright.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.devices import free_port, wait_for
+from helpers.processes import end_in_order
 from helpers.runs import FULL, LIVE, SMALL, assert_equal_to_the_engine
 from psofed.fleet import client_loop
 from psofed.fleet.broker import Address
@@ -109,6 +110,24 @@ def learns_from_an_iterator(plan, broker, state):
     again = client_loop.device(plan, 1, state, broker).member
     assert again.client.position == 100
     again.store.disk.close()
+
+
+def test_a_log_on_a_full_disk_ends_neither_server_nor_client(broker, team, start):
+    run = team(SMALL, broker.url)
+    full = {"stdout": open("/dev/full", "w"), "stderr": open("/dev/full", "w")}  # noqa: SIM115
+    try:
+        to = ("--broker", broker.url, "--state")
+        server = start("deploy", "serve", run.file, *to, run.folder / "server", **full)
+        clients = [
+            start("deploy", "client", run.file, "--id", k, *to, run.folder / str(k), **full)
+            for k in range(3)
+        ]
+        wait_for(lambda: server.poll() is not None)
+        end_in_order(clients)
+    finally:
+        for stream in full.values():
+            stream.close()
+    assert_equal_to_the_engine(run, 40)
 
 
 @pytest.fixture

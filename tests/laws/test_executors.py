@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ from hypothesis import strategies as st
 from helpers import GOLDEN, golden
 from psofed.cli.laws.executors import compare
 from psofed.core import features
-from psofed.core.equations import lms
-from psofed.core.schedule import Rotating
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
@@ -75,32 +72,6 @@ def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):
     x = np.random.default_rng(0).normal(size=(500, taps)).astype(dtype)
     error = np.abs(kernel.compiled(waves, dtype)(x) - waves(x.astype(np.float64)))
     assert error.max() < {"float32": 2e-6, "float64": 4e-15}[dtype]
-
-
-@given(st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 3), st.integers(1, 20))
-def test_catching_up_in_blocks_is_learning_sample_by_sample(seed, samples, methods, dim):
-    generator = np.random.default_rng(seed)
-    feature = features.cosine(Seeds(seed), dim, 2, 1.0)
-    steps = generator.uniform(0.1, 0.9, methods)
-    x, y = generator.normal(size=(1, samples, 2)), generator.normal(size=(1, samples))
-    # Selected once, at the end: all before is idle learning.
-    cohorts = (*((),) * (samples - 1), (0,))
-    start = family.Start(np.zeros(dim), generator.normal(size=(1, dim)))
-    silent = reference.Case(
-        "", "pso", feature, x, y, cohorts, 0.5, np.zeros((1, 1), int), 0, start.w, start.local
-    )
-    bound = []
-    for step in steps:
-        task = replace(silent.method().task, step=step)
-        window = Rotating(np.zeros((1, 1), np.intp), 0, dim)
-        bound.append(psofed.Method(psofed.Options(shared=1, idle=True), task, window))
-    found = family.replay(silent.draws(), bound, start).w[-1, :, 0]
-    for step, w_0 in zip(steps, found, strict=True):
-        w = start.local[0].copy()
-        for n in range(samples):
-            w[0] = 0 if n == samples - 1 else w[0]  # the window that is received
-            lms(w, feature(x[0, n]), y[0, n], step)
-        assert abs(w_0 - w[0]) <= 1e-12 * max(1, np.abs(w).max())
 
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(5, 60))

@@ -1,14 +1,16 @@
 """Rules 5 and 6 on a disk that is full: nothing is said that could be forgotten, nothing twice."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.full_disk import FullDisk
 from helpers.loopback import K, World, plan
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.protocol import store
@@ -16,6 +18,35 @@ from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.requests import Requests
 
 STEPS = 10  # of a start that can fail: writes, and before or after a sync or rename
+
+
+class FullDisk(VirtualDisk):
+    """A disk in memory that refuses some steps."""
+
+    def __init__(self):
+        super().__init__("state", Chance(0, 0))
+        self.steps, self.full = 0, range(0)
+
+    def fail(self, first, count=10**9):
+        """Refuse `count` steps, after `first` more."""
+        self.full = range(self.steps + first, self.steps + first + count)
+
+    def repair(self):
+        self.full = range(0)
+
+    def append(self, name, data):
+        old = self.files.get(name)
+        try:
+            super().append(name, data)
+        except OSError:  # as a real folder does
+            self.files.pop(name)
+            self.files |= {} if old is None else {name: old}
+            raise
+
+    def _step(self):
+        self.steps += 1
+        if self.steps - 1 in self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "state/new")
 
 
 def full(who, **changes):

@@ -3,33 +3,23 @@
 import numpy as np
 import pytest
 
-from helpers.loopback import K, World, altered, disk, plan
-from psofed.cli.laws.executors import simulate
+from helpers.loopback import World, altered, disk, plan
 from psofed.errors import InputError
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.server import Server
-from psofed.methods import memofed, onlinefed, paofed, periodic, psofed
+from psofed.methods import onlinefed, paofed, periodic, psofed
 from psofed.rivals import raw
 from psofed.rivals.policies import fedcs
 from psofed.simulate import family
 from psofed.simulate.draws import draw
-from psofed.stages.attacks import constant
-from psofed.stages.defences import clip
 
 
 @pytest.fixture
 def world():
     return World()
-
-
-def test_a_deployment_with_a_malicious_client_and_a_defence_equals_its_simulation():
-    threat = {"attack": constant.Options(value=9e8, share=0.2), "defence": clip.Options()}
-    world = World(cohort=4, **threat)
-    world.rounds(20)
-    assert np.abs(world.model - simulate(world.plan, 20)[0]).max() <= 1e-12
 
 
 def test_the_bytes_sent_are_those_the_simulator_counts_and_the_heads(world):
@@ -135,24 +125,6 @@ def test_a_file_with_many_methods_must_say_which():
 def test_a_run_name_must_fit_a_topic(run):
     with pytest.raises(InputError, match="run is"):
         Deploy(run=run)
-
-
-def test_memofed_bears_lost_answers_and_restarts():
-    world = World(methods=(memofed.Options(budget=None, size=8, silent=2),), rounds=60)
-    for n in range(60):
-        world.start()
-        for k, frame in world.server.frames().items():
-            answer, what = world.member(k).take(frame)
-            assert what == "answered"
-            if (n + k) % 3:
-                assert world.server.take(k, answer) == "accepted"
-        world.server.commit()
-    state = world.server.server.state
-    for k in range(K):
-        r = world.member(k).client.state
-        last = "old_r" if r["contacts"][0] > state["contacts"][k] else "r"
-        assert np.array_equal(r[last][0], state["r"][k])
-    assert np.isfinite(world.members[0].client.predict(np.ones(4)))
 
 
 def test_a_client_without_a_model_says_so_and_policies_are_refused_at_both_ends():

@@ -13,7 +13,7 @@ from psofed.errors import InputError
 from psofed.federation.stage import within
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.fleet.protocol.masking import ALONE, FEW, GARBAGE, bits
+from psofed.fleet.protocol.masking import ALONE, GARBAGE, bits
 from psofed.fleet.protocol.member import Member
 from psofed.simulate import montecarlo
 from psofed.stages import mask as masks
@@ -68,17 +68,6 @@ class Table(World):
         if self.server.seal():
             self.ask()
         return self.server.commit()
-
-
-def test_too_few_are_no_sum():
-    table = Table(PLAIN)
-    table.ask(without=table.server.missing[2:])
-    before = table.model.copy()
-    assert not table.server.seal()
-    closed = table.server.commit()
-    assert (closed.void, closed.accepted, len(closed.left_out)) == (FEW, 0, 2)
-    assert (table.model == before).all()
-    table.balanced()
 
 
 def question(table: Table, present, n: int = 0) -> bytes:
@@ -196,48 +185,6 @@ def test_a_simulation_counts_the_bytes_that_go_up_besides_heads(number):
 
 
 # What docs/privacy.md admits.
-
-
-def near(table: Table, found, clients) -> bool:
-    """Whether words are the sum of what these clients would have sent without masks."""
-    method = table.plan.method()
-    states = [(k, table.members[k].client.state) for k in clients]
-    plain = [method.upload(state, np.array([k]), 0).values[0] for k, state in states]
-    return bool((masks.added(np.array(plain)) == found).all())
-
-
-@pytest.mark.parametrize("others", [2, 1])
-def test_a_server_that_lies_needs_one_less_than_least_of_the_members_to_read_another(others):
-    table = Table(SELF)
-    cohort, privacy = table.server.missing, table.plan.world.privacy
-    sent = table.sent()
-    victim, bad = cohort[0], cohort[1 : 1 + others]
-    small = [victim, *cohort[1:3]]
-    told = table.members[victim].take(question(table, small))[0]
-    seeds = wire.decode(told, 10_000).body[1:]  # after the bits of the sum
-    found = sent[victim]
-    for at, (kind, i, j) in enumerate(masks.wanted(victim, cohort, small, privacy)):
-        mask = masks.stream(seeds[masks.SEED * at : masks.SEED * (at + 1)], len(found))
-        if i == victim:
-            found = found - (masks.signed(mask, i, j) if kind == "pair" else mask)
-    for k in bad:
-        masking = table.members[k].client.masking
-        pair = masks.stream(masking.pairs.pair(victim, 0, masking.down), len(found))
-        found = found - masks.signed(pair, victim, k)
-        found = found - masks.stream(masking.pairs.by_self(victim, victim, 0), len(found))
-    assert near(table, found, [victim]) == (others == 2)
-
-
-def test_a_server_that_lies_learns_two_sums_of_a_cohort_that_has_twice_as_many_as_least():
-    table = Table(SELF)
-    cohort, privacy = table.server.missing, table.plan.world.privacy
-    sent = table.sent()
-    for half in (cohort[:3], cohort[3:]):
-        asked = {k: table.members[k].take(question(table, half))[0] for k in half}
-        told = {k: wire.decode(answer, 10_000).body[1:] for k, answer in asked.items()}
-        left = masks.left_over(told, cohort, half, len(sent[half[0]]), privacy)
-        found = masks.added(np.array([sent[k] for k in half])) - left
-        assert near(table, found, half)
 
 
 def test_by_default_a_sum_has_more_than_half_of_a_cohort_so_that_there_are_no_two():

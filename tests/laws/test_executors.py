@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,23 +28,6 @@ def test_all_three_executors_replay_the_golden_case(path):
 def test_all_three_executors_agree_on_random_cases(number, seed):
     comparison = compare(reference.draw(number, seed))
     assert comparison.passed, comparison.differences
-
-
-@pytest.mark.parametrize("field", ["y", "masks0", "selected", "tau", "mu", "w0", "b"])
-def test_a_planted_change_is_noticed(field, tmp_path):
-    table = json.loads(GOLDEN[-1].read_text())
-    if field in ("tau", "mu"):
-        table[field] += 1
-    elif field == "selected":
-        table["selected"][3] = [k for k in range(6) if k not in table["selected"][3]]
-    elif field == "masks0":
-        table["masks0"][0] = [(p + 1) % 12 for p in table["masks0"][0]]
-    else:
-        row = table[field] if isinstance(table[field][0], float) else table[field][0]
-        row[0] += 1e-9
-    path = tmp_path / "changed.json"
-    path.write_text(json.dumps(table))
-    assert not compare(golden.read(path)).passed
 
 
 @pytest.mark.parametrize("shift", [2**60 + 1, 10**30, -(10**20)])

@@ -36,19 +36,6 @@ UNIFORM = [  # policies that select nobody in particular, and the cohort that th
 
 SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
 
-FIRST = {options.name: options for options in reversed(SERVERS)}  # one setting of each method
-
-
-def usual(options, *more):
-    """A case that is always tried for one setting of a method, else with `pytest --thorough`."""
-    thorough = [] if options is FIRST[options.name] else [pytest.mark.thorough]
-    return pytest.param(options, *more, marks=thorough)
-
-
-every_server = pytest.mark.parametrize(
-    "options", [usual(o) for o in SERVERS], ids=lambda o: f"{o.name}-{o.title()}"
-)
-
 
 def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
     own = {"asofed", "centralised", "local", "memofed", "paofed", "pdlms", "pdrls"}
@@ -58,7 +45,9 @@ def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
     assert {p.name for _, p in refused} == {"optimal"}
 
 
-@every_server
+@pytest.mark.parametrize(
+    "options", list({o.name: o for o in reversed(SERVERS)}.values()), ids=lambda o: o.title()
+)
 @pytest.mark.parametrize(("policy", "size"), UNIFORM, ids=lambda p: getattr(p, "name", p))
 def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, size):
     if not fits(options, policy):

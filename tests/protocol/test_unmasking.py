@@ -194,26 +194,3 @@ def test_by_default_a_sum_has_more_than_half_of_a_cohort_so_that_there_are_no_tw
     for half in (cohort[:3], cohort[3:]):
         assert all("too few" in table.members[k].take(question(table, half))[1] for k in half)
     assert table.members[cohort[0]].take(question(table, cohort[:4]))[1] == "revealed"
-
-
-@pytest.mark.parametrize(("clip", "stands_out"), [(None, True), (0.5, False)])
-def test_a_model_that_was_spoilt_in_void_rounds_shows_in_a_fair_one_unless_errors_are_clipped(
-    clip, stands_out
-):
-    table = Table(PLAIN, shared=5, clip_error=clip)
-    spoilt = (20.0 * (-1.0) ** np.arange(5)).astype("<f8").tobytes()
-    victim, *others = table.server.missing
-    for n in range(6):
-        frames = table.server.frames()
-        if n < 5:
-            frames[victim] = altered(frames[victim], body=spoilt)
-        before = table.model.copy()
-        table.ask(frames=frames)
-        assert (table.close().void == "") == (n == 5)
-    method = table.plan.method()
-    fresh = np.intersect1d(
-        *(method.entries(np.array([victim]), np.array([5]), up) for up in (0, 1))
-    )
-    local = {k: table.members[k].client.state["w"][0] for k in frames}
-    steps = {k: np.abs(local[k] - before)[fresh].max() for k in frames}
-    assert (steps[victim] > 10 * max(steps[k] for k in others)) == stands_out

@@ -1,6 +1,5 @@
 """Learners in every executor: simulated, as messages, deployed on both clocks, judged and compared."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from helpers import drivers
 from helpers.battery import METHODS, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
 from helpers.virtual_disk import Chance, VirtualDisk
-from psofed import experiment as experiments
 from psofed.cli.laws.drivers import STREAMS, compiled
 from psofed.cli.laws.executors import compare_methods
 from psofed.compare import budget
@@ -23,7 +21,7 @@ from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, memofed, onlinefed, psofed
-from psofed.simulate import finished, montecarlo
+from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw_test
 from psofed.tables import export, plan
 from psofed.theory import prediction
@@ -140,42 +138,6 @@ def test_the_theory_and_fits_say_that_they_are_of_lms():
     table = {"columns": {}, "learner": {"name": "nlms"}}
     with pytest.raises(InputError, match=r"learner is given, but a fit learns by LMS"):
         plan.parse(table)
-
-
-FILE = """
-clients = 5
-cohort = 2
-rounds = 40
-runs = 2
-test_samples = 50
-step = 0.5
-[learner]
-name = "./network_learner.py"
-hidden = 3
-[[methods]]
-name = "psofed"
-shared = 4
-"""
-
-
-def test_the_command_line_runs_verifies_and_reports_a_learner_in_a_file(psofed, tmp_path):
-    shutil.copy(network.__file__, tmp_path)
-    (tmp_path / "e.toml").write_text(FILE)
-    done = psofed("run", "e.toml", "--out", "r", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "learner ./network_learner" in (tmp_path / "r" / "report.html").read_text()
-    result = psofed("study", "verify", "e.toml")
-    assert result.returncode == 0
-    assert "lockstep" in result.stdout
-    theory = psofed("study", "theory", "e.toml")
-    assert theory.returncode == 2
-    assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr
-    made = experiments.read(tmp_path / "e.toml")
-    assert (made.learner.hidden, made.dim) == (3, 19)
-    (tmp_path / "again.toml").write_text(made.to_toml())
-    assert experiments.read(tmp_path / "again.toml") == made
-    (used,) = finished.identity(made)["plugins"]
-    assert used["path"].endswith("network_learner.py")
 
 
 def test_a_server_judges_and_a_state_is_not_exported(tmp_path):

@@ -255,3 +255,13 @@ def test_bytes_that_nobody_can_have_sent_are_refused(bits, moments, up, data):
         return
     assert values.encode(message, up) == data
     assert len(data) in ((values.uploaded(len(message)),) if up else (1, values.nbytes(up)))
+
+
+def test_a_message_is_refused_with_a_byte_more_or_less_and_with_bits_that_mean_nothing():
+    values = Values(3, 4, "float32", (5,))
+    sent = np.append(values.quantise(np.array([1.0, -2.0, 0.5])), np.zeros(5))
+    data = values.encode(sent, up=True)
+    odd, padded = bytes([data[0] | 1]) + data[1:], data[:2] + bytes([data[2] | 1]) + data[3:]
+    for wrong in (b"", data[:-2], data + b"\0", odd, padded):
+        with pytest.raises(ValueError, match=r"byte|bits"):
+            values.decode(wrong, up=True)

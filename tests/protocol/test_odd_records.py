@@ -129,6 +129,13 @@ def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
         assert member.save()
 
 
+def test_a_client_that_has_seen_no_sample_starts_again():
+    for given_plan in PLANS.values():
+        files = disk()
+        assert Member(given_plan, 0, files).save()
+        assert Member(given_plan, 0, files).save()
+
+
 @given(data=st.data())
 def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_path_factory, data):
     """`psofed deploy export` and `psofed deploy fleet list`, beside a server or without one."""

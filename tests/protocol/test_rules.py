@@ -72,9 +72,10 @@ def test_a_refused_message_changes_nothing_and_the_round_goes_on(world, reason, 
     assert k in server.missing
     assert server.take(k, good) == "accepted"
     assert server.take(k, good) == "repeated"
+    assert server.take(k, good[:-8] + bytes(8)) == "conflict"
     server.commit()
     counts = world.balanced()
-    assert (counts["asked"], counts["received"]) == (2, 3)
+    assert (counts["asked"], counts["received"]) == (2, 4)
 
 
 def test_a_round_nobody_answers_leaves_the_model_and_counts_them_all_lost(world):

@@ -31,7 +31,6 @@ from psofed.rivals.policies import importance
 from psofed.simulate import any_method
 from psofed.stages.checks import outliers
 from psofed.stages.noise import PUBLIC, SPENT, noise_in
-from psofed.stages.surroundings import start
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
@@ -137,12 +136,6 @@ def _same_upload(method, here, there, n, random):
         patch.setattr(method, "_drawn", lambda k, n, shape: needed)
         np.testing.assert_allclose(method.upload(there, ONE, n).values, ours, atol=1e-12)
     return noise - needed
-
-
-def test_a_promise_that_cannot_be_kept_is_no_promise_without_noise():
-    world = small(PSOFed(3), privacy=SAMPLE)
-    with pytest.raises(InputError, match="no known largest length"):
-        start(PSOFed(3), world.task(0), replace(world.around, longest=None))
 
 
 @given(

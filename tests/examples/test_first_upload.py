@@ -50,6 +50,19 @@ def test_an_upload_without_values_is_refused():
         first_upload.problem(method, np.empty(0), 1)
 
 
+@pytest.mark.parametrize("signal", [True, False])
+def test_slopes_of_the_moments_are_those_of_differences(signal):
+    luck = Seeds(0).generator("x")
+    clue = first_upload._moments(luck.standard_normal(5 if signal else 14), 4, signal)
+    x = luck.standard_normal((3, 4))
+    _, slopes = clue(x)
+    for place in np.ndindex(3, 4):
+        nudge = np.zeros((3, 4))
+        nudge[place] = 1e-6
+        around = (clue(x + nudge)[0] - clue(x - nudge)[0]) / 2e-6
+        assert np.allclose(slopes[place], around, rtol=1e-4, atol=1e-4 * np.abs(slopes).max())
+
+
 def test_the_example_prints_how_many_samples_are_found(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["first_upload.py", "--samples", "1", "--clients", "2"])
     first_upload.main()

@@ -12,7 +12,7 @@ from psofed.federation.stage import around
 from psofed.fleet.protocol import durable, wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
-from psofed.fleet.protocol.store import SLOTS
+from psofed.fleet.protocol.store import SELDOM, SLOTS
 from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
 from psofed.stages.defences import clip, none
@@ -104,6 +104,16 @@ def committed(server, rounds, rng):
         for k in list(server.missing):
             assert upload(server, k, rng.standard_normal(3)) == "accepted"
         server.commit()
+
+
+def test_a_kill_costs_a_small_federation_nothing():
+    given, folder, rng = plan(LIVE64), disk(), np.random.default_rng(0)
+    server = Coordinator(given, folder)
+    committed(server, 70, rng)
+    again = Coordinator(given, folder)
+    for name, array in arrays_of(server).items():
+        np.testing.assert_array_equal(again.server.state[name], array)
+    assert not any(slot in folder.files for slot in SELDOM)
 
 
 def test_a_kill_costs_a_large_one_a_few_rounds_of_a_slow_memory_and_nothing_else():

@@ -74,3 +74,18 @@ def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     loop.deadline, loop.on_close = 0.05, rows.append
     loop.run(10)
     assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def test_a_claim_is_forgotten_when_the_client_answers_or_the_server_has_caught_up():
+    world = World(cohort=K)
+    server, members = world.server, world.members
+    boast = wire.Frame(wire.HELLO, server.plan.digest, wire.LAST_ROUND)
+    assert server.take(0, wire.encode(boast)) == "ahead"
+    near = wire.Frame(wire.HELLO, server.plan.digest, 2)
+    assert server.take(1, wire.encode(near)) == "ahead"
+    assert server.ahead == {0: wire.LAST_ROUND - 1, 1: 1}
+    answers = {k: members[k].take(f)[0] for k, f in server.frames().items()}
+    server.take(0, answers[0])
+    assert server.ahead == {1: 1}
+    server.commit()
+    assert server.ahead == {}

@@ -29,6 +29,7 @@ from psofed.methods import memofed
 from psofed.rivals import etpsofed, fedprox
 from psofed.rivals.policies import importance
 from psofed.simulate import any_method
+from psofed.simulate.onerun import some_runs
 from psofed.stages.checks import outliers
 from psofed.stages.noise import PUBLIC, SPENT, noise_in
 
@@ -50,6 +51,15 @@ SETTINGS = (SAMPLE, CLIENT, Privacy(clip_error=0.3), Privacy(clip_change=0.2))
 def test_all_drivers_agree(options, privacy):
     experiment = small(options, privacy=privacy)
     np.testing.assert_allclose(simulate(experiment), exchange(experiment).models, atol=1e-12)
+
+
+def test_runs_with_steps_of_their_own_have_the_noise_of_theirs():
+    steps = [PSOFed(3, step=mu) for mu in (0.1, 0.4)]
+    both = some_runs(small(*steps, privacy=SAMPLE), [0, 1])
+    for j, options in enumerate(steps):
+        alone = some_runs(small(options, privacy=SAMPLE), [0, 1])
+        for one, found in zip(alone, both, strict=True):
+            np.testing.assert_array_equal(found.mse[j], one.mse[0])
 
 
 @pytest.mark.parametrize("options", [PSOFed(3, "coordinated"), FedAvg(2)], ids=lambda o: o.name)

@@ -35,6 +35,12 @@ UNIFORM = [  # policies that select nobody in particular, and the cohort that th
 
 
 SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
+FIRST = {options.name: options for options in reversed(SERVERS)}  # one setting of each method
+every_server = pytest.mark.parametrize(
+    "options",
+    [pytest.param(o, marks=[] if o is FIRST[o.name] else [pytest.mark.thorough]) for o in SERVERS],
+    ids=lambda o: f"{o.name}-{o.title()}",
+)
 
 
 def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
@@ -45,9 +51,7 @@ def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
     assert {p.name for _, p in refused} == {"optimal"}
 
 
-@pytest.mark.parametrize(
-    "options", list({o.name: o for o in reversed(SERVERS)}.values()), ids=lambda o: o.title()
-)
+@every_server
 @pytest.mark.parametrize(("policy", "size"), UNIFORM, ids=lambda p: getattr(p, "name", p))
 def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, size):
     if not fits(options, policy):

@@ -18,14 +18,16 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
-from psofed.federation.policy import Federation
+from psofed.federation.policy import Admitted, Federation
 from psofed.federation.round import Sizes, rehearse
+from psofed.federation.stage import around
 from psofed.fleet.protocol.server import Server
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import runs
 from psofed.rivals import etpsofed, raw, topk
 from psofed.rivals.policies import fedcs, importance, optimal
 from psofed.simulate import any_method, family
+from psofed.stages.selection import Selected
 
 UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
     (importance.Options(beta=0.0), 2),
@@ -61,6 +63,25 @@ def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, siz
         uniform = stepwise(small(options, rounds=20, cohort=size), run)
         assert np.abs(selected).max() > 0
         assert np.abs(selected - uniform).max() <= 1e-12
+
+
+@every_server
+def test_where_nobody_is_invited_or_admitted_the_model_stays(options):
+    late = fedcs.Options(share=0.6, deadline=1e-6)
+    for policy in (late, optimal.Options(asked=4, uploads=2)):
+        if not fits(options, policy):
+            continue
+        method, draws = prepare(small(replace(options, policy=policy)))
+        (bound,) = (stage.policy for stage in around(method) if isinstance(stage, Selected))
+        asks = policy.scores == "client"  # else all have uploaded, and each has a weight
+        bound.admit = lambda state, n, scores, asks=asks: Admitted(
+            {} if asks else dict.fromkeys(scores, 0.0)
+        )
+        for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
+            assert not moment.server["w"].any()
+            if policy is late:  # three are asked, and answer
+                asked = n > 0 and (n - 1) % method.pace == 0
+                assert moment.traffic == ((24, 3, 3) if asked else (0, 0, 0))
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from helpers.loopback import World, altered, disk, plan
+from helpers.loopback import K, World, altered, disk, plan
 from psofed.errors import InputError
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.server import Server
-from psofed.methods import onlinefed, paofed, periodic, psofed
+from psofed.methods import memofed, onlinefed, paofed, periodic, psofed
 from psofed.rivals import raw
 from psofed.rivals.policies import fedcs
 from psofed.simulate import family
@@ -126,6 +126,24 @@ def test_a_file_with_many_methods_must_say_which():
 def test_a_run_name_must_fit_a_topic(run):
     with pytest.raises(InputError, match="run is"):
         Deploy(run=run)
+
+
+def test_memofed_bears_lost_answers_and_restarts():
+    world = World(methods=(memofed.Options(budget=None, size=8, silent=2),), rounds=60)
+    for n in range(60):
+        world.start()
+        for k, frame in world.server.frames().items():
+            answer, what = world.member(k).take(frame)
+            assert what == "answered"
+            if (n + k) % 3:
+                assert world.server.take(k, answer) == "accepted"
+        world.server.commit()
+    state = world.server.server.state
+    for k in range(K):
+        r = world.member(k).client.state
+        last = "old_r" if r["contacts"][0] > state["contacts"][k] else "r"
+        assert np.array_equal(r[last][0], state["r"][k])
+    assert np.isfinite(world.members[0].client.predict(np.ones(4)))
 
 
 def test_a_client_without_a_model_says_so_and_policies_are_refused_at_both_ends():

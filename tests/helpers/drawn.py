@@ -50,23 +50,30 @@ def lms(v, z, y, step=STEP):
     return np.array([a + step * e * c for a, c in zip(v, z, strict=True)])
 
 
-def federated(data, steps, update):
-    """w before each round; `update(k, first, last, w)` is what the server makes of k's block."""
+def federated(data, steps, update=None, invite=None, weigh=None):
+    """w before each round: w + sum_k a_k U_k of the members of a block, usually their mean.
+
+    U = `update(k, first, last, w)`, usually what k has learned; the members are `invite(first)`,
+    and a = `weigh(last, updates)`.
+    """
     w, models = np.zeros(data.z.shape[-1]), []
     for n in range(N):
         models.append(w)
         if (n + 1) % steps == 0:
             first = n + 1 - steps
-            members = data.cohorts[first]
-            w = w + sum(update(k, first, n, w) for k in members) / len(members)
+            members = invite(first) if invite else data.cohorts[first]
+            own = {k: (update or learned)(data, k, first, n, w) for k in members}
+            weights = weigh(n, own) if weigh else dict.fromkeys(own, 1 / max(len(own), 1))
+            w = w + sum(a * own[k] for k, a in weights.items())
     return np.array([*models, w])
 
 
-def local_block(data, k, first, last, w):
-    """The model of k after its samples of these rounds, from w."""
+def learned(data, k, first, last, w, prox=0.0):
+    """What k adds to w in its steps of a block, which pull towards w by `prox`."""
+    v = w
     for n in range(first, last + 1):
-        w = lms(w, data.z[k][n], data.y[k][n])
-    return w
+        v = lms(v, data.z[k][n], data.y[k][n]) - STEP * prox * (v - w)
+    return v - w
 
 
 def agree(transcribed, simulated):

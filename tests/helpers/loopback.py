@@ -29,6 +29,7 @@ def play(server, members):
     """One round in which nothing is lost."""
     for k, frame in server.frames().items():
         answer, _ = members[k].take(frame)
+        assert max(len(frame), len(answer)) <= server.plan.largest
         assert server.take(k, answer) == "accepted"
     return server.commit()
 

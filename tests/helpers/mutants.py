@@ -14,12 +14,13 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.samples import MalformedError, NamedCells, lines
+from psofed.methods import psofed
 from psofed.streams.data import reading as tables
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Rounds
-from psofed.streams.table import Live
+from psofed.streams.table import Live, Options
 from psofed.tables import fitting, plan
 from psofed.tables.plan import Plan
 
@@ -152,60 +153,22 @@ def _one_by_one(recipe: Recipe, path: Path) -> None:
         assert isinstance(sample, MalformedError) or np.isfinite(sample.x).all()
 
 
-PLAN = """
-label_delay = 3
-step = 0.4
-dim = 50
-[columns]
-target = "y"
-time = ["t"]
-client = "who"
-lags = [1, 2]
-calendar = ["hour"]
-missing = { a = "skip", "*" = "hold" }
-ranges = { a = [0, 1] }
-lags_of = { a = [24] }
-[[methods]]
-name = "psofed"
-shared = 10
-"""
-RUN = """
-clients = 2
-rounds = 20
-cohort = 2
-[stream]
-name = "table"
-file = "readings.csv"
-clients = ["p", "q"]
-label_delay = 3
-first = 10
-frozen = 90
-tick = 3600.0
-start = 1709251200.0
-calendar = true
-[stream.columns]
-target = "y"
-time = ["t"]
-client = "who"
-inputs = ["a", "wind"]
-lags = [1]
-lags_of = { a = [24] }
-[stream.scaling]
-a = [0.5, 2.0]
-y = [10, 3]
-[stream.categories]
-wind = ["N", "S"]
-[features]
-dim = 50
-width = 2.0
-[[methods]]
-name = "psofed"
-shared = 10
-[deploy]
-run = "p"
-clock = "live"
-method = 0
-"""
+PLAN = Plan(
+    Columns(
+        target="y", time=("t",), client="who", lags=(1, 2), lags_of={"a": (24,)}, calendar=("hour",),
+        missing={"a": "skip", "*": "hold"}, ranges={"a": (0.0, 1.0)},
+    ),
+    label_delay=3, step=0.4, dim=50, methods=(psofed.Options(10),),
+).to_toml()  # fmt: skip
+STREAM = Options(
+    Columns(target="y", time=("t",), client="who", inputs=("a", "wind"), lags=(1,), lags_of={"a": (24,)}),
+    {"a": (0.5, 2.0), "y": (10.0, 3.0)}, ("p", "q"), "readings.csv", label_delay=3, first=10, frozen=90,
+    categories={"wind": ("N", "S")}, tick=3600.0, start=1709251200.0, calendar=True,
+)  # fmt: skip
+RUN = experiments.Experiment(
+    clients=2, rounds=20, cohort=2, stream=STREAM, features=experiments.Features(dim=50, width=2.0),
+    methods=(psofed.Options(10),),
+).to_toml() + '[deploy]\nrun = "p"\nclock = "live"\nmethod = 0\n'  # fmt: skip
 WORDS = ("nan", "inf", "-1", "1e400", "[]", "{}", '"x"', "true", "9" * 20, "=", "[[", "\x00")
 
 

@@ -7,28 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from helpers.loopback import Line, connect, disk, plan
+from helpers.loopback import World, connect
 from psofed.cli.serve import dashboard_page
 from psofed.fleet import mqtt
-from psofed.fleet.client_loop import Device
 from psofed.fleet.dashboard.board import COLUMNS, Board
 from psofed.fleet.dashboard.listener import Dashboard
-from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
-from psofed.fleet.samples import replay
-from psofed.fleet.server_loop import ServerLoop
 
 
 class Stage:
     """A server without a network, in this process, its dashboard, and what its log was told."""
 
     def __init__(self, folder, shown=True, **changes):
-        self.plan = plan(rounds=10_000, **changes)
         self.folder = StateFolder(folder)
-        self.said, self.devices, self.mse = [], {}, -1.5
-        self.server = ServerLoop(Coordinator(self.plan, self.folder), Line())
-        self.server.on_news = self.said.append
+        self.world = World(rounds=10_000, disks={-1: self.folder}, **changes)
+        self.plan, self.devices, self.said, self.mse = self.world.plan, {}, [], -1.5
+        self.server = self.world.loop(on_news=self.said.append)
+        self.server.link.hand = lambda topic, data: None  # nobody is here yet
         self.dashboard = Dashboard("0") if shown else None
         if shown:
             self.board = Board(self.server)
@@ -38,13 +33,7 @@ class Stage:
 
     def join(self):
         """All clients are here; on a live clock somebody gives them their samples."""
-        live = self.plan.deploy.clock == "live"
-        self.sources = [
-            replay(self.plan.experiment, k) for k in range(self.plan.experiment.clients)
-        ]
-        for k, source in enumerate(self.sources):
-            member = Member(self.plan, k, disk(), None if live else source)
-            self.devices[k] = Device(member, Line())
+        self.sources, self.devices = self.world.streams, self.world.devices
         connect(self.server, self.devices)
 
     def play(self, rounds):

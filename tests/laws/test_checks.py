@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from helpers.skeletons import put
-from psofed.cli.laws import of_samples
-from psofed.cli.laws.rules import BrokenError, subject
-from psofed.streams import paper
+from psofed.cli.laws.rules import subject
 
 
 def failures(path):
@@ -99,15 +95,6 @@ def test_a_method_declares_which_rule_cannot_hold_for_it(tmp_path):
     assert line.endswith("its options exempt it")
 
 
-def test_an_error_in_the_file_is_told_with_its_line(psofed, tmp_path):
-    path = put(tmp_path, ('return server["w"].copy()', "return 1 / 0"))
-    line = 1 + path.read_text()[: path.read_text().index("1 / 0")].count("\n")
-    done = psofed("check", "mine.py")
-    assert done.returncode == 1
-    assert f"{path}:{line}: download failed with ZeroDivisionError" in done.stdout
-    assert done.stdout.endswith("NOT every rule holds.\n")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -132,17 +119,3 @@ def test_wrong_input_is_refused(psofed, tmp_path, arguments, words):
     done = psofed(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
-
-
-class Halved(paper.Options):
-    """Trained on one function, judged by another."""
-
-    def samples(self, *arguments, **options):
-        made = super().samples(*arguments, **options)
-        return replace(made, clean=made.clean / 2)
-
-
-def test_a_function_that_is_learned_but_not_judged_by_is_noticed():
-    of_samples.the_test_set_is_of_what_is_learned(paper.Options())
-    with pytest.raises(BrokenError, match="is `snapshot` of another f"):
-        of_samples.the_test_set_is_of_what_is_learned(Halved())

@@ -1,31 +1,27 @@
 """Learners in every executor: simulated, as messages, deployed on both clocks, judged and compared."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import METHODS, POLICIES, network, small, stepwise
+from helpers.battery import METHODS, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
-from helpers.loopback import World
 from helpers.virtual_disk import Chance, VirtualDisk
-from psofed import experiment as experiments
 from psofed.cli.laws.drivers import STREAMS, compiled
-from psofed.cli.laws.executors import compare_methods, simulate
+from psofed.cli.laws.executors import compare_methods
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import linear, nlms
 from psofed.fleet import samples
-from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, memofed, onlinefed, psofed
-from psofed.simulate import finished, montecarlo
+from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw_test
 from psofed.tables import export, plan
 from psofed.theory import prediction
@@ -88,24 +84,6 @@ def test_every_driver_gives_the_same_networks_in_every_round(options):
         assert apart(found[-1], found[0]) > 1e-3
 
 
-def test_policies_choose_clients_that_learn_a_network():
-    for policy in POLICIES[::2]:
-        options = fedavg.Options(local_steps=2, policy=policy)
-        models = stepwise(world(options, NETWORK, rounds=20))
-        assert np.isfinite(models).all()
-        assert apart(models[-1], models[0]) > 1e-3
-
-
-@pytest.mark.parametrize("learner", [NETWORK, nlms.Options(), linear.Options()])
-def test_the_simulation_of_a_deployment_has_the_same_models(learner):
-    experiment = world(psofed.Options(3), learner)
-    w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
-    team = World(given=deployment(experiment, "lockstep"))
-    team.rounds(drivers.ROUNDS)
-    assert apart(team.model, w) <= 1e-12
-    assert local.shape == (5, experiment.dim)
-
-
 def test_floors_are_for_linear_models_only_and_steps_that_are_too_large_are_a_result():
     base = Experiment(methods=(onlinefed.Options(),), rounds=20, **FEW | {"runs": 3})
     for learner, known in ((network.Options(3), 0), (linear.Options(), 2)):
@@ -127,7 +105,7 @@ def test_a_client_answers_by_its_learner():
     assert member.confidence.labels == 40
 
 
-def test_the_executors_of_an_experiment_are_compared_and_a_difference_is_noticed(monkeypatch):
+def test_the_executors_of_an_experiment_are_compared():
     methods = (psofed.Options(3), fedavg.Options(), onlinefed.Options(step=0.2))
     made = Experiment(rounds=60, learner=network.Options(3), methods=methods, step=0.5, **FEW)
     found = compare_methods(made, 30)
@@ -139,15 +117,6 @@ def test_the_executors_of_an_experiment_are_compared_and_a_difference_is_noticed
     assert kernel.differences.keys() == {"messages", "engine"}
     assert kernel.passed
     assert memory.passed
-    good = Client.take_part
-
-    def forgetful(self, n, invitation):
-        answer = good(self, n, invitation)
-        self.state["w"] *= 0.999
-        return answer
-
-    monkeypatch.setattr(Client, "take_part", forgetful)
-    assert not compare_methods(made, 9)[0].passed
 
 
 def test_a_budget_is_of_the_learners_size():
@@ -169,42 +138,6 @@ def test_the_theory_and_fits_say_that_they_are_of_lms():
     table = {"columns": {}, "learner": {"name": "nlms"}}
     with pytest.raises(InputError, match=r"learner is given, but a fit learns by LMS"):
         plan.parse(table)
-
-
-FILE = """
-clients = 5
-cohort = 2
-rounds = 40
-runs = 2
-test_samples = 50
-step = 0.5
-[learner]
-name = "./network_learner.py"
-hidden = 3
-[[methods]]
-name = "psofed"
-shared = 4
-"""
-
-
-def test_the_command_line_runs_verifies_and_reports_a_learner_in_a_file(psofed, tmp_path):
-    shutil.copy(network.__file__, tmp_path)
-    (tmp_path / "e.toml").write_text(FILE)
-    done = psofed("run", "e.toml", "--out", "r", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "learner ./network_learner" in (tmp_path / "r" / "report.html").read_text()
-    result = psofed("study", "verify", "e.toml")
-    assert result.returncode == 0
-    assert "lockstep" in result.stdout
-    theory = psofed("study", "theory", "e.toml")
-    assert theory.returncode == 2
-    assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr
-    made = experiments.read(tmp_path / "e.toml")
-    assert (made.learner.hidden, made.dim) == (3, 19)
-    (tmp_path / "again.toml").write_text(made.to_toml())
-    assert experiments.read(tmp_path / "again.toml") == made
-    (used,) = finished.identity(made)["plugins"]
-    assert used["path"].endswith("network_learner.py")
 
 
 def test_a_server_judges_and_a_state_is_not_exported(tmp_path):

@@ -7,27 +7,20 @@ import pytest
 
 from helpers import drivers
 from helpers.battery import small
-from helpers.drivers import expected_live, live
-from psofed.cli.laws.drivers import stepwise, world
+from psofed.cli.laws.drivers import world
 from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.federation.clients import stacked
-from psofed.federation.stage import within
-from psofed.fleet.protocol import folding, in_memory
+from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import MOST_WAITING, Client
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import fedavg, onlinefed, paofed, psofed
+from psofed.methods import fedavg, onlinefed, psofed
 from psofed.rivals import raw
 from psofed.rivals.policies import fedcs
 from psofed.simulate.draws import draw, draw_test
-from psofed.tables import player
 
 ZERO = np.array([0])
-
-
-def apart(found, expected):
-    return float(np.abs(found - expected).max())
 
 
 def test_samples_that_wait_are_bounded_and_those_passed_over_are_counted():
@@ -56,24 +49,19 @@ def test_samples_that_wait_are_bounded_and_those_passed_over_are_counted():
 def test_a_live_clock_costs_less_than_a_decibel_whatever_is_shared(shared):
     options = psofed.Options(shared)
     changes = {"clients": 6, "cohort": 3, "rounds": 250, "features": Features(dim=20), "step": 0.5}
-    errors = []
-    for clock in ("lockstep", "live"):
-        experiment = small(options, **changes)
-        task = experiment.task(0, wire="float64")
-        (method,), draws = experiment.start(task), draw(experiment, task, everybody=True)
-        x, y = drivers.samples(draws)
-        sources = [
-            in_memory._Samples(x[k], y[k]) if clock == "lockstep" else None for k in range(6)
-        ]
-        team = [Client(method, k, source) for k, source in enumerate(sources)]
-        server = Server(method)
-        for n in range(250):
-            for k, client in enumerate(team if clock == "live" else ()):
-                client.learn(x[k, n : n + 1], y[k, n : n + 1])
-            for k, invitation in server.invite().items():
-                server.collect(k, n, team[k].take_part(n, invitation))
-            server.commit()
-        errors.append(10 * np.log10(draw_test(experiment, task).mse(server.model)))
+    experiment = small(options, **changes)
+    task = experiment.task(0, wire="float64")
+    (method,), draws = experiment.start(task), draw(experiment, task, everybody=True)
+    x, y = drivers.samples(draws)
+    server, team = Server(method), [Client(method, k) for k in range(6)]
+    for n in range(250):
+        for k, client in enumerate(team):
+            client.learn(x[k, n : n + 1], y[k, n : n + 1])
+        for k, invitation in server.invite().items():
+            server.collect(k, n, team[k].take_part(n, invitation))
+        server.commit()
+    lockstep, live = in_memory.run(method, x, y).models[-1], server.model
+    errors = [10 * np.log10(draw_test(experiment, task).mse(w)) for w in (lockstep, live)]
     assert errors[1] < errors[0] + 1
 
 
@@ -105,33 +93,3 @@ def test_a_client_that_missed_the_beginning_of_a_block_does_not_upload_an_older_
 def test_a_policy_needs_a_sample_of_everybody_in_every_round():
     with pytest.raises(InputError, match="policy needs a sample of every client"):
         world(psofed.Options(3, policy=fedcs.Options()), "gaps")
-
-
-# Each was once made: the battery above must not let it pass.
-
-
-def test_the_battery_notices_clients_that_do_not_learn_on_a_live_clock(monkeypatch):
-    good = Client._learn_now
-    monkeypatch.setattr(
-        Client, "_learn_now", lambda self, n: good(self, n) if self.source else None
-    )
-    experiment = world(onlinefed.Options(), "steady")
-    assert not live(experiment).any()
-    assert apart(live(experiment), expected_live(experiment)) > 0.01
-
-
-def test_the_battery_notices_rounds_without_an_answer_that_are_not_folded(monkeypatch):
-    good = folding.folded
-    monkeypatch.setattr(
-        folding, "folded", lambda m, state, n, up: good(m, state, n, up) if up else state
-    )
-    experiment = world(paofed.Options(shared=5, delay=0.9, longest=6, decay=0.9), "gaps")
-    assert apart(drivers.deployed(experiment), stepwise(experiment)) > 1e-3
-    assert apart(drivers.messages(experiment), stepwise(experiment)) > 1e-3
-
-
-def test_the_battery_notices_averaging_that_a_driver_forgets(monkeypatch):
-    forgetful = property(lambda self: within(self.method).models(self.server, {}))
-    monkeypatch.setattr(player.Player, "shared", forgetful)
-    experiment = world(psofed.Options(shared=3, average=True), "steady")
-    assert apart(drivers.tables(experiment), stepwise(experiment)) > 1e-3

@@ -41,19 +41,6 @@ def test_without_edges_nodes_learn_alone_and_say_nothing():
     assert not in_memory.run(own, *samples(draws)).traffic.any()
 
 
-def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_nothing():
-    method, draws = prepare(small(pdlms.Options(shared=3)))
-    for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
-        before = {key: value.copy() for key, value in (moment.server | moment.clients).items()}
-        models = method.models(moment.server, moment.clients)
-        after = moment.server | moment.clients
-        assert all(np.array_equal(before[key], after[key]) for key in before)
-        for k in np.arange(5)[:, None]:
-            client = {"w": moment.clients["w"][k].copy()}
-            method.receive(client, k, n, method.download(moment.server, k, n))
-            assert np.array_equal(client["w"], models[k])
-
-
 def test_a_lost_broadcast_leaves_its_weight_to_the_receiver():
     options = pdlms.Options(shared=10, graph="complete")
     method, _ = prepare(small(options))

@@ -221,12 +221,6 @@ def test_both_ends_agree_on_the_references_whatever_is_lost_or_missing(seed, gap
         assert np.linalg.norm(ours.state["c"] - ridge) < 0.2 * np.linalg.norm(ridge)
 
 
-def test_sizes_worth_trying_are_no_larger_than_there_are_features():
-    assert memofed.Options.choices(200, 1500) == {"size": (40, 80, 120), "bits": (3, 4, 6)}
-    assert memofed.Options.choices(50, 1500)["size"] == (40, 50)
-    assert memofed.Options.choices(1, 1500)["size"] == (1,)
-
-
 @pytest.mark.parametrize("stream", [paper.Options(at=300), paper.Options(period=1500)])
 def test_what_forgets_follows_an_f_that_changes(stream):
     both = [memofed.Options(size=30, budget=60.0, forget=beta) for beta in (1.0, 0.98)]

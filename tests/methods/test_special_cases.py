@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, prepare, same, samples, simulate, small
-from psofed.cli.laws.drivers import played
 from psofed.fleet.protocol import in_memory
 from psofed.methods import centralised, fedavg, local, onlinefed, paofed, periodic, psofed
 from psofed.rivals import (
@@ -72,11 +71,6 @@ EQUAL = {
 def test_two_methods_are_the_same_where(law):
     for one, other, changes in EQUAL[law]:
         assert same(one, other, **changes), one
-
-
-def test_two_that_differ_are_told_apart():
-    assert not same(asofed.Options(), onlinefed.Options(), cohort=5)
-    assert not same(*(etpsofed.Options(shared=3, samples=s) for s in ("informative", "all")))
 
 
 @given(st.integers(1, 5), st.integers(0, 10), st.booleans(), st.sampled_from(["subset", "block"]))
@@ -163,43 +157,3 @@ def test_many_bits_are_pso_fed_and_each_bit_halves_the_error(reference):
     ]
     assert errors[-1] < 1e-5
     assert all(fine < coarse / 4 for coarse, fine in itertools.pairwise(errors))
-
-
-def personal(options, **changes):
-    """What clients have themselves before each round, [N + 1, K, D], and the states of the end."""
-    method, draws = prepare(small(options, **changes))
-    models = []
-    for moment in played(method, draws):
-        models.append(method.models(None, moment.clients).copy())
-    return np.array(models), moment.clients
-
-
-def test_ditto_without_a_pull_is_local_only():
-    alone, _ = personal(local.Options())
-    assert np.abs(personal(ditto.Options(prox=0.0))[0] - alone).max() <= 1e-12
-    assert np.abs(personal(ditto.Options(prox=0.1))[0] - alone).max() > 1e-3
-
-
-def test_a_strong_pull_holds_dittos_clients_at_the_global_model():
-    models, states = personal(ditto.Options(prox=4.0, step=0.25))  # mu lambda = 1
-    apart = np.abs(models[-1] - states["start"]).max()
-    assert 0 < apart <= 0.25 * np.abs(models[-1]).max()
-
-
-def test_fed_poe_at_rate_0_is_the_plain_mean_of_its_models():
-    models, states = personal(fedpoe.Options(kernels=2, rate=0.0))
-    root = np.sqrt(2)  # the scale of five features of ten
-    assert np.abs(models[-1] - root * (states["start"] + states["own"]) / 4).max() <= 1e-12
-
-
-def test_fed_poe_at_a_large_rate_is_the_better_one_of_its_models():
-    models, states = personal(fedpoe.Options(kernels=1, rate=1e6))
-    best = np.where(states["mix"][:, :1] == 0, states["start"], states["own"])
-    assert np.abs(models[-1] - best).max() <= 1e-12
-    assert (states["mix"].max(axis=-1) == 0).all()
-
-
-def test_pof_mkl_that_sends_all_kernels_has_the_federated_models_of_fed_poe():
-    assert same(pofmkl.Options(kernels=3, sent=3), fedpoe.Options(kernels=3))
-    models, states = personal(pofmkl.Options(kernels=2, sent=2, rate=0.0))
-    assert np.abs(models[-1] - states["start"] / np.sqrt(2)).max() <= 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from psofed.cli.laws import of_methods
 from psofed.cli.laws.drivers import played, stepwise, world
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.bases import Paced
 from psofed.federation.clients import stacked
 from psofed.federation.options import Coded
 from psofed.federation.round import opens
@@ -181,35 +180,26 @@ def test_frames_name_the_form_of_the_method():
         assert wire.decode(frame, 10_000).wire == expected == team.plan.wire
 
 
-class OwnMethod(fedavg.Method):
-    """FedAvg from outside the package."""
-
-
 @dataclass(frozen=True)
-class OwnOptions(Paced):
-    """A method from outside that says that its messages are models."""
-
-    name: ClassVar[str] = "own"
-    kind: ClassVar[Any] = OwnMethod
-    coded: ClassVar[Coded] = "both"
-    local_steps: int = 3
-
-    def describe(self) -> str:
-        return "Own"
-
-
-@dataclass(frozen=True)
-class SilentOptions(OwnOptions):
-    """One that derives from it and does not say so."""
+class Silent(fedavg.Options):
+    """A method from outside that derives from one of ours, and does not say what it sends."""
 
     name: ClassVar[str] = "silent"
+
+
+@dataclass(frozen=True)
+class Own(Silent):
+    """One that says that its messages are models."""
+
+    name: ClassVar[str] = "own"
+    coded: ClassVar[Coded] = "both"
 
 
 @pytest.mark.parametrize("form", ["float16", "2 bit"])
 def test_a_method_from_outside_may_declare_what_it_sends(form):
     for rule in (of_methods.executors_agree, of_methods.messages_survive_the_wire):
-        holds(rule, OwnOptions(wire=form))
-    experiment = world(OwnOptions(wire=form), "steady")
+        holds(rule, Own(3, wire=form))
+    experiment = world(Own(3, wire=form), "steady")
     assert np.abs(deployed(experiment) - stepwise(experiment)).max() <= 1e-12
     with pytest.raises(InputError, match="does not declare which of its messages"):
-        small(SilentOptions(wire=form))
+        small(Silent(wire=form))

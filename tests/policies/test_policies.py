@@ -26,7 +26,7 @@ from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import runs
 from psofed.rivals import etpsofed, raw, topk
 from psofed.rivals.policies import fedcs, importance, optimal
-from psofed.simulate import any_method, family, onerun
+from psofed.simulate import any_method, family
 from psofed.stages.selection import Selected
 
 UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
@@ -37,18 +37,11 @@ UNIFORM = [  # policies that select nobody in particular, and the cohort that th
 
 
 SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
-
 FIRST = {options.name: options for options in reversed(SERVERS)}  # one setting of each method
-
-
-def usual(options, *more):
-    """A case that is always tried for one setting of a method, else with `pytest --thorough`."""
-    thorough = [] if options is FIRST[options.name] else [pytest.mark.thorough]
-    return pytest.param(options, *more, marks=thorough)
-
-
 every_server = pytest.mark.parametrize(
-    "options", [usual(o) for o in SERVERS], ids=lambda o: f"{o.name}-{o.title()}"
+    "options",
+    [pytest.param(o, marks=[] if o is FIRST[o.name] else [pytest.mark.thorough]) for o in SERVERS],
+    ids=lambda o: f"{o.name}-{o.title()}",
 )
 
 
@@ -151,13 +144,6 @@ def test_a_silent_client_is_expected_to_speak():
     ]:
         method, _ = prepare(small(options))
         assert Sizes(method).of(rehearse(method)[0], up=True) == up
-
-
-@pytest.mark.parametrize("policy", [*POLICIES[:3], POLICIES[-1]], ids=lambda p: p.describe())
-def test_a_method_that_diverges_does_so_under_a_policy_as_well(policy):
-    for options in (onlinefed.Options(step=40.0), psofed.Options(shared=3, step=40.0)):
-        run = onerun.one_run(small(replace(options, policy=policy), rounds=200, dtype="float32"), 0)
-        assert not run.mse[0, -1] < 1e6
 
 
 def test_bytes_of_a_comparison_are_counted_among_all_clients():

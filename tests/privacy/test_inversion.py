@@ -49,21 +49,6 @@ def test_samples_that_an_upload_determines_are_read(terms, shared, line, wire):
     assert spread(problem, u, a).max() < READ
 
 
-@pytest.mark.parametrize(("terms", "shared", "line"), [(2, 9, False), (9, 40, False), (3, 8, True)])
-def test_fewer_equations_than_unknowns_are_never_called_certain(terms, shared, line):
-    problem, u, a = planted(terms, shared, line=line)
-    assert problem.equations < problem.unknowns
-    found = invert(problem, Seeds(1).generator("luck"), starts=16, batches=1)
-    assert not found.certain.any()
-    assert spread(problem, u, a).max() > READ
-
-
-def test_as_many_equations_as_unknowns_can_have_other_solutions_that_are_told():
-    answers = [invert(planted(1, 5, seed=seed)[0], Seeds(1).generator("luck")) for seed in range(8)]
-    assert any(found.rivals for found in answers)
-    assert not any(found.certain.any() for found in answers if found.rivals)
-
-
 def test_several_windows_of_different_samples_are_solved_together():
     seeds = Seeds(3)
     features, luck = cosine(seeds, DIM, TAPS, 2.0), seeds.generator("planted")

@@ -41,13 +41,6 @@ def test_a_budget_is_told_as_it_is_spent(stage):
     assert again.exhausted, "a restart does not bring the budget back"
 
 
-def test_a_dashboard_without_a_budget_has_none(tmp_path):
-    shown = Stage(tmp_path / "server")
-    assert shown.state()["epsilon"] is None
-    assert "psofed_epsilon" not in shown.get("/metrics")[1]
-    shown.close()
-
-
 def test_a_client_with_a_budget_tells_nothing_that_has_no_noise(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(small(PSOFed(3), privacy=CLIENT).to_toml(), encoding="utf-8")

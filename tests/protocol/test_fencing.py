@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.battery import every_method
 from helpers.loopback import K, World, altered
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.deployment import Deploy
 
 
 def test_many_restarts_may_be_missed_and_the_operator_can_pass_a_forged_start():
@@ -33,24 +31,6 @@ def test_a_start_is_believed_if_it_is_not_lower_and_not_far_higher(found, seen):
         with pytest.raises(wire.RefusedError) as refused:
             wire.check_start(found, seen)
         assert refused.value.reason == ("fenced" if found < seen else "jump")
-
-
-@every_method
-def test_no_frame_is_larger_than_the_largest(options):
-    for clock in ("lockstep", "live"):
-        try:
-            world = World(Deploy(wire="float64", clock=clock), methods=(options,))
-        except ValueError:
-            continue  # this one cannot be deployed so
-        largest = world.plan.largest
-        for _ in range(12):
-            for k, frame in world.server.frames().items():
-                answer, _ = world.members[k].take(frame)
-                assert len(frame) <= largest
-                assert answer is None or len(answer) <= largest
-                if answer is not None:
-                    world.server.take(k, answer)
-            world.server.commit()
 
 
 def lost_record(ahead):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from helpers.loopback import K, World, altered, disk, plan
-from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
@@ -16,20 +15,11 @@ from psofed.rivals import raw
 from psofed.rivals.policies import fedcs
 from psofed.simulate import family
 from psofed.simulate.draws import draw
-from psofed.stages.attacks import constant
-from psofed.stages.defences import clip
 
 
 @pytest.fixture
 def world():
     return World()
-
-
-def test_a_deployment_with_a_malicious_client_and_a_defence_equals_its_simulation():
-    threat = {"attack": constant.Options(value=9e8, share=0.2), "defence": clip.Options()}
-    world = World(cohort=4, **threat)
-    world.rounds(20)
-    assert np.abs(world.model - simulate(world.plan, 20)[0]).max() <= 1e-12
 
 
 def test_the_bytes_sent_are_those_the_simulator_counts_and_the_heads(world):
@@ -82,9 +72,10 @@ def test_a_refused_message_changes_nothing_and_the_round_goes_on(world, reason, 
     assert k in server.missing
     assert server.take(k, good) == "accepted"
     assert server.take(k, good) == "repeated"
+    assert server.take(k, good[:-8] + bytes(8)) == "conflict"
     server.commit()
     counts = world.balanced()
-    assert (counts["asked"], counts["received"]) == (2, 3)
+    assert (counts["asked"], counts["received"]) == (2, 4)
 
 
 def test_a_round_nobody_answers_leaves_the_model_and_counts_them_all_lost(world):

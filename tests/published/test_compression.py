@@ -5,7 +5,7 @@ from math import floor, sqrt
 import numpy as np
 import pytest
 
-from helpers.drawn import STEP, K, agree, drawn, federated, local_block
+from helpers.drawn import STEP, K, agree, drawn, federated, learned
 from psofed.core.seeds import subsets
 from psofed.rivals import qsgd, sketch, structured, topk
 
@@ -80,8 +80,8 @@ def test_sketched_updates_are_those_of_konecny(setting, dim):
     options = sketch.Options(**setting)
     data, simulated = drawn(options, dim)
 
-    def update(k, first, last, w):
-        h = local_block(data, k, first, last, w) - w
+    def update(data, k, first, last, w):
+        h = learned(data, k, first, last, w)
         return sketched(data, k, last, h, options.bits, options.shared, options.rotate)
 
     agree(federated(data, options.local_steps, update), simulated)
@@ -135,7 +135,7 @@ def test_structured_updates_are_those_of_konecny(form, shared, rows, steps, dim)
         columns = subset(data, f"structured:{form}:{rank}", k, n, shared, dim)
         return (np.eye(dim) if form == "mask" else turned)[:, columns]
 
-    def update(k, first, last, w):
+    def update(data, k, first, last, w):
         return trained(data, k, first, last, w, space(k, first))
 
     agree(federated(data, steps, update), simulated)
@@ -148,8 +148,8 @@ def test_top_k_keeps_what_it_does_not_send(kept, memory, steps, dim):
     data, simulated = drawn(options, dim)
     rest = {k: [0.0] * dim for k in range(K)}
 
-    def update(k, first, last, w):
-        h = local_block(data, k, first, last, w) - w
+    def update(data, k, first, last, w):
+        h = learned(data, k, first, last, w)
         v = [a + b for a, b in zip(h, rest[k], strict=True)]
         order = sorted(range(dim), key=lambda j: (-abs(v[j]), j))
         sent = set(order[:kept])
@@ -165,8 +165,8 @@ def test_qsgd_and_fedpaq_send_levels_of_the_norm(levels, steps, dim):
     options = qsgd.Options(levels, steps)
     data, simulated = drawn(options, dim)
 
-    def update(k, first, last, w):
-        h = local_block(data, k, first, last, w) - w
+    def update(data, k, first, last, w):
+        h = learned(data, k, first, last, w)
         norm = sqrt(sum(v * v for v in h))
         u = data.seeds.uniforms("qsgd", client=k, round=last, count=dim)
         chosen = [between(levels * abs(v) / norm, r) for v, r in zip(h, u, strict=True)]

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from helpers import ROOT
-from psofed.core.features import cosine
-from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 
 _path = ROOT / "benchmarks" / "dictionary_klms.py"
@@ -56,17 +54,3 @@ def test_the_dictionary_and_its_coefficients_are_those_of_the_papers(rule):
         assert np.array_equal(centres, expected)
         assert np.abs(a[i] - coefficients).max() <= 1e-12
     assert (len(centres) == 60) == (rule.coherence == 1)
-
-
-def test_random_features_approximate_the_kernel_of_the_dictionary():
-    x = np.random.default_rng(0).normal(size=(6, 4))
-    z = cosine(Seeds(1), 40_000, 4, 2.0)(x)
-    assert np.abs(z @ z.T - script.gaussian(x, x, 2.0)).max() < 0.03
-
-
-def test_the_table_has_a_row_for_each_learner():
-    head, *rows = script.table(runs=2, samples=40)
-    assert [row[0] for row in rows] == [rule.title for rule in script.RULES]
-    assert {len(row) for row in rows} == {len(head)}
-    assert rows[0][-3:] == ["200", "200", "1,200"]
-    assert rows[1][-3:] == ["10", "40", "201"]

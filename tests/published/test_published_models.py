@@ -1,46 +1,20 @@
 """FedAvg and what is built on it, ASO-Fed, and learners without rounds, in plain loops."""
 
+from functools import partial
 from math import exp, log, sqrt
 
 import numpy as np
 import pytest
 
-from helpers.drawn import STEP, D, K, N, agree, drawn, lms
-from psofed.methods import centralised, fedavg, local
+from helpers.drawn import STEP, D, K, N, agree, drawn, federated, learned, lms
+from psofed.methods import centralised
 from psofed.rivals import asofed, cmfl, fedprox, fedscr
-
-
-def blocks(world, every, exchange, prox=0.0):
-    """Blocks of E steps; `exchange(t, w, trained, losses)` makes the next model of a block."""
-    w, trained, losses, seen = np.zeros(D), {}, {}, []
-    for n in range(N):
-        seen.append(w.copy())
-        if n % every == 0:
-            trained = {k: w.copy() for k in world.cohorts[n]}
-            losses = {k: [] for k in trained}
-        for k, w_k in trained.items():
-            error = world.y[k, n] - w_k @ world.z[k, n]
-            losses[k].append(error**2 / 2)
-            trained[k] = w_k + world.step * (error * world.z[k, n] - prox * (w_k - w))
-        if n % every == every - 1:
-            w = exchange(n // every, w, trained, losses)
-    return np.array([*seen, w])
-
-
-def mean_of_models(t, w, trained, losses):
-    return sum(trained.values()) / len(trained)
-
-
-@pytest.mark.parametrize("every", [1, 4, 9])
-def test_fedavg_averages_models_after_e_steps(every):
-    world, models = drawn(fedavg.Options(local_steps=every))
-    agree(blocks(world, every, mean_of_models), models)
 
 
 @pytest.mark.parametrize(("every", "prox"), [(1, 0.5), (4, 0.1), (9, 1.0)])
 def test_fedprox_pulls_towards_the_model_of_the_block(every, prox):
     world, models = drawn(fedprox.Options(local_steps=every, prox=prox))
-    agree(blocks(world, every, mean_of_models, prox), models)
+    agree(federated(world, every, partial(learned, prox=prox)), models)
 
 
 @pytest.mark.parametrize(
@@ -52,20 +26,20 @@ def test_cmfl_averages_the_updates_whose_signs_agree(every, v, decay):
     world, models = drawn(options)
     last, skipped = np.zeros(D), []
 
-    def exchange(t, w, trained, losses):
+    def weigh(n, updates):
+        t = n // every
         limit = v / sqrt(t + 1) if decay == "sqrt" else v
         relevant = []
-        for w_k in trained.values():
-            same = sum((w_k[i] - w[i] > 0) == (last[i] > 0) for i in range(D))
+        for k, U in updates.items():
+            same = sum((U[i] > 0) == (last[i] > 0) for i in range(D))
             if t == 0 or same / D >= limit:
-                relevant.append(w_k)
-        skipped.append(len(trained) - len(relevant))
-        new = sum(relevant) / len(relevant) if relevant else w
-        if (new != w).any():
-            last[:] = new - w
-        return new
+                relevant.append(k)
+        skipped.append(len(updates) - len(relevant))
+        if relevant:
+            last[:] = sum(updates[k] for k in relevant) / len(relevant)
+        return {k: 1 / len(relevant) for k in relevant}
 
-    agree(blocks(world, every, exchange), models)
+    agree(federated(world, every, weigh=weigh), models)
     assert sum(skipped) > 0
 
 
@@ -84,7 +58,7 @@ SCR += [("adaptive", 0.6, 3)]
 def test_fedscr_sends_the_blocks_above_its_threshold(rule, level, every):
     known = {"threshold" if rule == "mean" else "scale": level}
     world, models = drawn(fedscr.Options(block=3, rule=rule, local_steps=every, **known))
-    clients, variances, limits = [Client() for _ in range(K)], [], []
+    clients, variances, limits, losses = [Client() for _ in range(K)], [], [], {}
 
     def threshold(client, sums):
         if rule == "mean":
@@ -96,22 +70,26 @@ def test_fedscr_sends_the_blocks_above_its_threshold(rule, level, every):
         variance = sum(variances) / len(variances) if variances else 0.0
         return level / (1 + exp(-(client.score + variance)))
 
-    def exchange(t, w, trained, losses):
-        change = np.zeros(D)
-        for k, w_k in trained.items():
-            client, v = clients[k], w_k - w + clients[k].residual
-            sums = [sum(abs(v[i : i + 3])) for i in range(0, D, 3)]
-            limits.append(threshold(client, sums))
-            sent = np.array([v[i] if sums[i // 3] >= limits[-1] else 0.0 for i in range(D)])
-            client.residual = v - sent
-            client.score = sqrt(sum(abs(w_k - w)) / sum(abs(w_k)))
-            client.score += sqrt(abs(sum(sent) / sum(w_k)))
-            change += sent / len(trained)
-        mean_losses = [sum(each) / every for each in losses.values()]
-        variances.append(np.mean((np.array(mean_losses) - np.mean(mean_losses)) ** 2))
-        return w + change
+    def update(data, k, first, last, w):
+        client, change = clients[k], learned(data, k, first, last, w)
+        w_k, v = w + change, change + client.residual
+        sums = [sum(abs(v[i : i + 3])) for i in range(0, D, 3)]
+        limits.append(threshold(client, sums))
+        sent = np.array([v[i] if sums[i // 3] >= limits[-1] else 0.0 for i in range(D)])
+        client.residual = v - sent
+        client.score = sqrt(sum(abs(change)) / sum(abs(w_k)))
+        client.score += sqrt(abs(sum(sent) / sum(w_k)))
+        before = [w + learned(data, k, first, n - 1, w) for n in range(first, last + 1)]
+        errors = [data.y[k, n] - v @ data.z[k, n] for n, v in enumerate(before, first)]
+        losses[k] = sum(e**2 / 2 for e in errors) / every
+        return sent
 
-    agree(blocks(world, every, exchange), models)
+    def weigh(n, updates):
+        found = np.array([losses[k] for k in updates])
+        variances.append(np.mean((found - np.mean(found)) ** 2))
+        return {k: 1 / len(updates) for k in updates}
+
+    agree(federated(world, every, update, weigh=weigh), models)
     assert (len(set(limits)) == 1) == (rule == "fixed")
 
 
@@ -162,16 +140,6 @@ def test_aso_fed_exchanges_the_share_of_one_client_after_another(settings):
 
 
 DIMS = pytest.mark.parametrize("dim", [12, 16])
-
-
-@DIMS
-def test_alone_every_client_makes_one_step_a_sample(dim):
-    data, simulated = drawn(local.Options(), dim)
-    models = np.zeros((N + 1, K, dim))
-    for n in range(N):
-        for k in range(K):
-            models[n + 1, k] = lms(models[n, k], data.z[k][n], data.y[k][n])
-    agree(models, simulated)
 
 
 @DIMS

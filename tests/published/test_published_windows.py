@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.drawn import D, K, N, agree, drawn, windows
-from psofed.methods import onlinefed, paofed, periodic, psofed
+from psofed.methods import paofed, periodic, psofed
 from psofed.rivals import etpsofed, pdlms, pdrls, psorls
 
 
@@ -54,17 +54,6 @@ def test_pso_fed_is_algorithm_1(settings):
     options = psofed.Options(**settings)
     world, models = drawn(options)
     agree(pso_fed(world, windows(world, options), options.idle), models)
-
-
-@pytest.mark.parametrize("cohort", [1, 3, 6])
-def test_online_fed_averages_whole_models(cohort):
-    world, models = drawn(onlinefed.Options(), cohort=cohort)
-    w, seen = np.zeros(D), []
-    for n in range(N):
-        seen.append(w)
-        steps = [(world.y[k, n] - w @ world.z[k, n]) * world.z[k, n] for k in world.cohorts[n]]
-        w = np.mean([w + world.step * step for step in steps], axis=0)
-    agree(np.array([*seen, w]), models)
 
 
 @pytest.mark.parametrize(("every", "shared"), [(2, 3), (5, 12), (7, 4)])

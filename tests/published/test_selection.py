@@ -1,11 +1,12 @@
 """Who takes part and with which weight, transcribed from the papers in plain loops."""
 
+from functools import partial
 from math import sqrt
 
 import numpy as np
 import pytest
 
-from helpers.drawn import D, K, N, agree, drawn, local_block
+from helpers.drawn import D, K, agree, drawn, federated
 from psofed.core.seeds import subsets
 from psofed.methods import fedavg
 from psofed.rivals.policies import fedcs, folb, importance, optimal
@@ -19,19 +20,6 @@ def norm(v):
 
 def uniform(data, n, size):
     return subsets(data.seeds.uniforms("cohort", round=n, count=size), K).tolist()
-
-
-def selected(data, steps, invite, weigh):
-    """w before each round: w + sum_k a_k U_k over `invite(first)`, a = `weigh(last, updates)`."""
-    w, models = np.zeros(D), []
-    for n in range(N):
-        models.append(w)
-        if (n + 1) % steps == 0:
-            members = invite(n + 1 - steps)
-            updates = {k: local_block(data, k, n + 1 - steps, n, w) - w for k in members}
-            for k, a in weigh(n, updates).items():
-                w = w + a * updates[k]
-    return np.array([*models, w])
 
 
 def greedy(asked, model_bits, rate, time, deadline):
@@ -75,8 +63,7 @@ def test_fedcs_packs_by_the_time_that_a_client_adds(share, deadline, times, step
         sizes.add(len(found))
         return found
 
-    models = selected(data, steps, invite, lambda n, U: {k: 1 / len(U) for k in U})
-    agree(models, simulated)
+    agree(federated(data, steps, invite=invite), simulated)
     assert max(sizes) > 0
     assert min(sizes) < asked
 
@@ -118,7 +105,7 @@ def test_importance_sampling_asks_by_size_and_divides_by_the_chance(beta, steps)
             q[k] = 0.9 * q[k] + 0.1 * norm(U)
         return {k: 1 / (K * pi[k]) for k in updates}
 
-    agree(selected(data, steps, invite, weigh), simulated)
+    agree(federated(data, steps, invite=invite, weigh=weigh), simulated)
 
 
 @STEPS
@@ -139,7 +126,8 @@ def test_optimal_sampling_lets_large_updates_through(asked, uploads, steps):
         told = {k: data.seeds.uniforms("optimal", client=k, round=n, count=1)[0] for k in updates}
         return {k: 1 / (asked * p[k]) for k in updates if told[k] < p[k]}
 
-    agree(selected(data, steps, lambda n: uniform(data, n, asked), weigh), simulated)
+    invite = partial(uniform, data, size=asked)
+    agree(federated(data, steps, invite=invite, weigh=weigh), simulated)
 
 
 @STEPS
@@ -154,5 +142,4 @@ def test_folb_weighs_by_agreement_with_the_mean_gradient(cohort, steps):
         total = sum(abs(value) for value in product.values())
         return {k: value / total for k, value in product.items()}
 
-    models = selected(data, steps, lambda n: uniform(data, n, cohort), weigh)
-    agree(models, simulated)
+    agree(federated(data, steps, weigh=weigh), simulated)

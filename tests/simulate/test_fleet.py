@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from helpers.battery import METHODS
-from helpers.fleet_by_hand import ByHand
 from psofed.cli.laws.drivers import played, prepare, small
 from psofed.cli.laws.executors import compare_methods
 from psofed.errors import InputError
@@ -42,16 +41,6 @@ def told(experiment):
         local = moment.clients.get("w", np.empty(0)).copy()
         found.append((method.models(moment.server, moment.clients).copy(), local, sent.copy()))
     return found
-
-
-@pytest.mark.parametrize("options", CHANGING, ids=lambda o: f"{o.name}-{o.title()}")
-def test_a_changing_fleet_is_what_its_clients_do_one_by_one(options):
-    experiment = small(options, fleet=STORY)
-    lazy = prepare(experiment)[0].lazy
-    for found, expected in zip(told(experiment), ByHand(experiment).play(), strict=True):
-        assert np.abs(found[0] - expected[0]).max() <= 1e-12
-        assert lazy or np.abs(found[1] - expected[1]).max(initial=0) <= 1e-12
-        assert found[2][:2].tolist() == expected[2]
 
 
 def test_changes_are_written_to_a_file_and_read_again(tmp_path):

@@ -17,6 +17,8 @@ from psofed.methods import fedavg, memofed, psofed
 from psofed.rivals import pdlms, quantised, topk
 from psofed.simulate import onerun
 from psofed.simulate.onerun import one_run, some_runs
+from psofed.stages.checks import outliers
+from psofed.stages.privacy import Privacy
 from psofed.streams import paper
 
 SMALL = Experiment(
@@ -30,7 +32,7 @@ def assert_alone(experiment, numbers):
     together = some_runs(experiment, numbers)
     for number, run in zip(numbers, together, strict=True):
         alone = one_run(experiment, number)
-        for name in ("mse", "traffic", "floors"):
+        for name in ("mse", "traffic", "floors", "counts"):
             assert np.array_equal(getattr(run, name), getattr(alone, name), equal_nan=True), name
 
 
@@ -78,7 +80,9 @@ def test_a_step_is_the_same_whatever_steps_stand_beside_it(options):
 
 
 @pytest.mark.parametrize("options", [fedavg.Options(3), quantised.Options(4), topk.Options(2)])
-@pytest.mark.parametrize("change_of", ["world", "f", "averaging", "features", "own features"])
+@pytest.mark.parametrize(
+    "change_of", ["world", "f", "averaging", "features", "own features", "check", "noise", "masks"]
+)
 def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of):
     changed = {
         "world": {"world": 7},
@@ -86,8 +90,11 @@ def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of
         "averaging": {"methods": (replace(options, average=True),)},
         "features": {"features": Features("gaussian", dim=10, width=2.0)},
         "own features": {"features": Features(lambda x: np.cos(x), dim=4)},
+        "check": {"check": outliers.Options(factor=2.0, window=7)},
+        "noise": {"privacy": Privacy(epsilon=4.0)},
+        "masks": {"privacy": Privacy(masks=True)},
     }[change_of]
-    if change_of == "own features":
+    if change_of in ("own features", "noise", "masks"):
         options = fedavg.Options(3)
     assert_alone(replace(SMALL, **{"methods": (options,)} | changed), [2, 9])
 

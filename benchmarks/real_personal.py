@@ -176,7 +176,8 @@ def judged(data: Samples, settings: dict[str, Try], seed: int) -> dict[str, floa
     plan = fitting.tuned(rounds, plan, span, fitting.silent)
     waves, season = fitting.draw(plan, rounds.recipe), fitting.season(data.table, plan)
     shared = fitting.contender(rounds, plan, plan.methods[0], waves, span.first)
-    free, maps = experts.free(rounds.clients, waves, rounds.recipe.taps), {}
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    maps: dict[Any, Any] = {}
     mine = {n: contender(data, s, seed, span.first, maps) for n, s in settings.items()}
     mixes = {f"mix with {n}": Mixture(p, free, each.delay, "frozen") for n, p in mine.items()}
     named = {"mix (psofed fit)": Mixture(shared, free, each.delay, "frozen"), **mixes, **mine}

@@ -128,7 +128,8 @@ class Report(NamedTuple):
     def of(found: Confidence, refused: int, weights: Array | None = None) -> Report:
         """What a client may report, with how many samples it has refused and whom it trusts."""
         inside = found.inside[conformal.which(REPORTED)]
-        trust = b"" if weights is None else np.rint(255 * weights).astype(np.uint8).tobytes()
+        shares = np.zeros(0) if weights is None else np.nan_to_num(weights)
+        trust = np.rint(255 * shares).astype(np.uint8).tobytes()
         return Report(found.labels, inside, found.square, found.recent, refused, trust)
 
     @staticmethod

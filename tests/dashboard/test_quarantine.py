@@ -97,7 +97,8 @@ def test_the_error_as_clients_see_it(stage):
     shown = stage()
     assert shown.state()["seen"] is None
     for k, (square, refused) in enumerate([(0.1, 0), (0.2, 7), (0.1, 0), (1e30, 0)]):
-        body = Report(200, 179, square, 50, refused).to_bytes()
+        trust = bytes([51, 0, 0, 204, 0, 0]) if k == 2 else b""
+        body = Report(200, 179, square, 50, refused, trust).to_bytes()
         frame = wire.Frame(wire.HELLO, shown.plan.digest, 0, body=body)
         shown.server._message(k, wire.encode(frame))
     shown.play(1)
@@ -109,3 +110,4 @@ def test_the_error_as_clients_see_it(stage):
     assert by_client(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
     assert by_client(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
     assert shown.rows()[4]["error"] is shown.rows()[4]["coverage"] is None
+    assert [shown.rows()[k]["trusted"] for k in (1, 2, 4)] == [None, "ridge 80 %, own 20 %", None]

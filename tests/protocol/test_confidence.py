@@ -115,7 +115,7 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     assert len(device.hello()) == 9
     device.plan = replace(device.plan, deploy=replace(LIVE, report=True))
     told = device.hello()
-    assert len(told) == wire.REPORT == 29
+    assert len(told) == 29
     server = Coordinator(device.plan, disk())
     assert server.take(0, told) == "hello"
     sent = Report.of(device.confidence, 1)
@@ -129,10 +129,10 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     (5, 4, -1.0, 5, 0), (5, 4, 1.0, 0, 0), (3, 4, 1.0, 5, 0), (0, 0, 1.0, 5, 0)])  # fmt: skip
 def test_what_cannot_be_is_not_believed(told):
     server = Coordinator(plan(LIVE), disk())
-    for body in (Report(*told).to_bytes(), b"123", bytes(19)):
+    for body in (Report(*told).to_bytes(), b"123", bytes(19), bytes(21)):
         frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=body)
         assert server.take(2, wire.encode(frame)) == "hello"
-    frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=bytes(21))
+    frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=bytes(27))
     assert server.take(2, wire.encode(frame)) == "size"
     assert server.reports == {}
     assert summary([]) is None

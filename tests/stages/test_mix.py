@@ -1,5 +1,7 @@
 """Clients that answer with a mix: the same rule in simulations, tables and deployed clients."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,8 @@ from psofed import experiment as experiments
 from psofed.core import alone, mixing
 from psofed.errors import InputError
 from psofed.federation.stage import answer
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.methods import local, onlinefed, psofed
@@ -82,6 +86,24 @@ def test_a_late_label_is_learned_with_what_the_experts_said_when_they_were_asked
     )
     assert np.array_equal(late.client.state["mix memory"], before)
     assert np.isnan(late.client.state["mix asked"]).all()
+
+
+def test_an_operator_may_see_whom_a_client_trusts_for_six_bytes():
+    found = member()
+    found.client.learn(*samples(200))
+    assert len(found.hello()) == 9
+    found.plan = replace(found.plan, deploy=replace(LIVE, report=True))
+    told = found.hello()
+    assert len(told) == 9 + 20 + len(EXPERTS) == wire.REPORT
+    plain = replace(member(None).plan, deploy=found.plan.deploy)
+    server = Coordinator(plain, disk())
+    assert server.take(0, told) == "hello"
+    assert server.commit().up == len(told)
+    memory = found.client.state["mix memory"][0]
+    weights = mixing.weights(memory, np.array(OPTIONS.trust))
+    best = int(weights.argmax())
+    assert server.reports[0].trusted.startswith(f"{EXPERTS[best]} {weights[best]:.0%}"[:-1])
+    assert np.allclose(np.frombuffer(server.reports[0].trust, np.uint8), 255 * weights, atol=0.5)
 
 
 @pytest.mark.parametrize("options", [psofed.Options(2), onlinefed.Options()], ids=lambda o: o.name)

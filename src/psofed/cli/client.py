@@ -89,6 +89,8 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     if confidence.labels:
         inside, count = confidence.coverage(deploy.interval), confidence.labels
         say(f"{inside:.3f} of {count:,} labels were inside the interval of {deploy.interval:g}")
+        if trusted := device.member.report().trusted:
+            say(f"Its mix trusts: {trusted}")
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 

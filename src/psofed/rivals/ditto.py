@@ -50,7 +50,7 @@ class Options(Paced):
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
         """E and lambda."""
-        return {**super().choices(dim, rounds), "prox": (0.0001, 0.001, 0.01, 0.1)}
+        return {**super().choices(dim, rounds), "prox": (0.0001, 0.001, 0.003, 0.01, 0.1)}
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)

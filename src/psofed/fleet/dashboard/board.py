@@ -30,6 +30,7 @@ WAIT = 2.0  # seconds that a reader waits for the loop; after that it gets what 
 COLUMNS = (
     "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
     "dropped", "score", "clipped", "quarantined", "why", "error", "unlearned",
+    "trusted",
 )  # fmt: skip
 STATES = ("ok", "new", "waited", "gone", "refused", "quarantined", "excluded")
 NEVER = -1.0
@@ -180,6 +181,7 @@ class Board:
                 state, seen, *(count[row] for count in counts), last[row],
                 *self._refused.get(k, ("", 0)), report and report.coverage, dropped[k], *opinion,
                 report and round(report.decibels, 2), report and report.refused,
+                report and report.trusted,
             ]  # fmt: skip
         return found
 

@@ -20,6 +20,7 @@ from psofed.core import conformal
 from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
 from psofed.core.native import Array
 from psofed.federation.records import number, taken
+from psofed.stages.mix import EXPERTS
 
 REPORTED = 0.9  # the level whose coverage a client may report to its server
 WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
@@ -113,37 +114,54 @@ class Confidence:
 
 class Report(NamedTuple):
     """What a client reports: labels and those inside their interval, the mean of (y - guess)^2 and
-    from how many labels, samples that were refused or clipped."""
+    from how many labels, samples that were refused or clipped; with a mix, a byte of each weight.
+    """
 
     labels: int
     inside: int
     square: float
     recent: int
     refused: int
+    trust: bytes = b""
 
     @staticmethod
-    def of(found: Confidence, refused: int) -> Report:
-        """What a client may report, with how many samples it has refused."""
+    def of(found: Confidence, refused: int, weights: Array | None = None) -> Report:
+        """What a client may report, with how many samples it has refused and whom it trusts."""
         inside = found.inside[conformal.which(REPORTED)]
-        return Report(found.labels, inside, found.square, found.recent, refused)
+        shares = np.zeros(0) if weights is None else np.nan_to_num(weights)
+        trust = np.rint(255 * shares).astype(np.uint8).tobytes()
+        return Report(found.labels, inside, found.square, found.recent, refused, trust)
 
     @staticmethod
     def read(body: bytes) -> Report | None:
         """The inverse of `to_bytes`; None: nothing sensible."""
-        if len(body) != FORMAT.size:
+        if len(body) not in (FORMAT.size, FORMAT.size + len(EXPERTS)):
             return None
-        report = Report(*FORMAT.unpack(body))
+        report = Report._make((*FORMAT.unpack(body[: FORMAT.size]), body[FORMAT.size :]))
         square = isfinite(report.square) and report.square >= 0
         return report if square and report.inside <= report.labels > 0 < report.recent else None
 
     def to_bytes(self) -> bytes:
         """The body of a hello; counts that do not fit are the largest that do."""
-        return FORMAT.pack(*(n if isinstance(n, float) else min(n, LARGEST_COUNT) for n in self))
+        numbers = self[:-1]
+        most = (n if isinstance(n, float) else min(n, LARGEST_COUNT) for n in numbers)
+        return FORMAT.pack(*most) + self.trust
 
     @property
     def coverage(self) -> float:
         """The share of labels that were inside their interval."""
         return round(self.inside / self.labels, 4)
+
+    @property
+    def trusted(self) -> str | None:
+        """Its experts with their weights, largest first; None: it has no mix.
+
+        >>> Report(9, 8, 0.5, 9, 0, bytes([51, 0, 0, 204, 0, 0])).trusted
+        'ridge 80 %, own 20 %'
+        """
+        each = sorted(zip(self.trust, EXPERTS, strict=False), key=lambda one: -one[0])
+        shown = [f"{name} {weight / 255:.0%}".replace("%", " %") for weight, name in each if weight]
+        return ", ".join(shown) or None
 
     @property
     def decibels(self) -> float:

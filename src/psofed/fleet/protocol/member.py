@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from psofed.core import mixing
 from psofed.errors import InputError
 from psofed.federation.membership import LAST
 from psofed.federation.records import number
@@ -20,6 +21,7 @@ from psofed.fleet.protocol.store import Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
 from psofed.stages.mask import Pairs
+from psofed.stages.mix import NAME
 from psofed.stages.noise import SPENT, noise_in
 
 
@@ -84,6 +86,13 @@ class Member:
         """A prediction for one x [L], with its intervals; its label may come later."""
         return self.confidence.answer(x, float(self.client.predict(x)))
 
+    def report(self) -> Report:
+        """What an operator may want to know of its answers."""
+        weights, mix = None, self.client.mix
+        if mix is not None:
+            weights = mixing.weights(self.client.state[NAME + "memory"][0], mix.trust)
+        return Report.of(self.confidence, suspect(self.client.checked), weights)
+
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
 
@@ -92,7 +101,7 @@ class Member:
         """
         body = b""
         if self.plan.deploy.report and self.confidence.recent:
-            body = Report.of(self.confidence, suspect(self.client.checked)).to_bytes()
+            body = self.report().to_bytes()
         frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
         return seal(self.key, UP, wire.encode(frame))
 

@@ -217,6 +217,7 @@ const COLUMNS = [
   ["error", "own error", (one) => (one.error == null ? "–" : decibels(one.error))],
   ["unlearned", "samples refused", (one) => (one.unlearned == null ? "–" : count(one.unlearned))],
   ["coverage", "in interval", (one) => percent(one.coverage, 1)],
+  ["trusted", "trusts", (one) => one.trusted ?? "–"],
 ];
 const lines = new Map(); // by client: its row, made once
 

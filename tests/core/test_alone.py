@@ -20,8 +20,9 @@ def drawn(rounds, seed):
 
 def ridge(u, y):
     """w that minimises |U w - y|^2 + w^T P w, as a least squares problem of longer vectors."""
-    penalty = np.full(u.shape[1], alone.RIDGE)
-    penalty[-TAPS - 1 :] = alone.RIDGE_LINE
+    penalty = np.full(u.shape[1], alone.RIDGE_LINE)
+    if u.shape[1] > TAPS + 3:  # not those of a line alone
+        penalty[:SIZE] = alone.RIDGE
     rows = np.vstack([u, np.diag(np.sqrt(penalty))])
     return np.linalg.lstsq(rows, np.append(y, np.zeros(u.shape[1])))[0]
 
@@ -68,6 +69,33 @@ def test_at_the_end_both_models_know_all_labels_and_the_line_uses_no_cosine():
     np.testing.assert_allclose(both, ridge(u, labels), atol=1e-9)
     np.testing.assert_allclose(line[SIZE:], ridge(u[:, SIZE:], labels), atol=1e-9)
     assert not line[:SIZE].any()
+
+
+def test_models_with_older_labels_are_those_of_longer_vectors():
+    _, known, y = drawn(200, 5)
+    older = np.cumsum(np.random.default_rng(6).standard_normal((200, 2)), axis=0)
+    u, longer = ~np.isnan(y), alone.inputs(known[:, :SIZE], known[:, SIZE:-1] / LINE, SIZE, older)
+    models = alone.Alone(1, SIZE, TAPS, 2)
+    models.follow(0, longer, longer, y)
+    found, without = models.solved()[0], alone.solved(known[u].T @ known[u], known[u].T @ y[u], 2)
+    np.testing.assert_allclose(found[:2, :-2], without, atol=1e-9)
+    np.testing.assert_allclose(found[3], ridge(longer[u], y[u]), atol=1e-9)
+    np.testing.assert_allclose(found[2, SIZE:], ridge(longer[u, SIZE:], y[u]), atol=1e-9)
+    assert not found[2, :SIZE].any()
+    assert not found[:2, -2:].any()
+
+
+def test_a_client_leans_on_the_mean_of_all_as_if_that_were_worth_a_label_for_each_coefficient():
+    w = np.random.default_rng(0).standard_normal((3, 2, 4))
+    w[:, 0, :2] = 0  # a model of two coefficients, and one of four
+    found = alone.leaning(w, np.array([0, 2, 1000]))
+    for model, size in ((0, 2), (1, 4)):
+        share = np.array([0, 2 / (2 + size), 1000 / (1000 + size)])
+        mean = np.average(w[:, model], axis=0, weights=share)
+        wanted = share[:, None] * w[:, model] + (1 - share[:, None]) * mean
+        np.testing.assert_allclose(found[:, model], wanted, atol=1e-12)
+    np.testing.assert_array_equal(alone.leaning(w[:1], np.array([3])), w[:1])
+    assert not alone.leaning(np.zeros((2, 2, 3)), np.zeros(2)).any()
 
 
 def test_a_client_without_labels_predicts_the_mean():

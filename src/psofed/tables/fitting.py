@@ -188,8 +188,8 @@ def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int)
     w, habits = mix.vectors()
     recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
     if plan.use == "live":
-        lags = {max(plan.label_delay, 1): habits[0]}
-        lags[season] = lags.get(season, 0.0) + habits[1]
+        lags = {max(plan.label_delay, 1): habits[:, 0]}
+        lags[season] = lags.get(season, 0.0) + habits[:, 1]
         recipe, waves, w = lagged(recipe, waves, w, lags)
     learned = scores.intervals
     assert learned is not None
@@ -279,11 +279,11 @@ def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
         contender(rounds, plan, options, waves, begin, title)
         for title, options in zip(titles(every, plan.step or 0.2), every, strict=True)
     ]
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps, plan.use)
     mixes = [
         Mixture(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
     ]
-    return [*mixes, *players, *reversed(free)]
+    return [*mixes, *players, *reversed(free.all)]
 
 
 def tuned(

@@ -85,17 +85,25 @@ def test_models_with_older_labels_are_those_of_longer_vectors():
     assert not found[:2, -2:].any()
 
 
-def test_a_client_leans_on_the_mean_of_all_as_if_that_were_worth_a_label_for_each_coefficient():
-    w = np.random.default_rng(0).standard_normal((3, 2, 4))
-    w[:, 0, :2] = 0  # a model of two coefficients, and one of four
-    found = alone.leaning(w, np.array([0, 2, 1000]))
-    for model, size in ((0, 2), (1, 4)):
-        share = np.array([0, 2 / (2 + size), 1000 / (1000 + size)])
-        mean = np.average(w[:, model], axis=0, weights=share)
-        wanted = share[:, None] * w[:, model] + (1 - share[:, None]) * mean
-        np.testing.assert_allclose(found[:, model], wanted, atol=1e-12)
-    np.testing.assert_array_equal(alone.leaning(w[:1], np.array([3])), w[:1])
-    assert not alone.leaning(np.zeros((2, 2, 3)), np.zeros(2)).any()
+def test_a_client_leans_on_the_mean_of_all_as_on_a_label_more_for_each_coefficient():
+    models, rows = alone.Alone(3, SIZE, TAPS), []
+    for k, count in enumerate((0, 5, 200)):
+        _, known, y = drawn(count, k)
+        models.follow(k, known, known, y)
+        rows.append((known[~np.isnan(y)], y[~np.isnan(y)]))
+    found, square = models.leaning(), np.mean(np.vstack([u for u, _ in rows]) ** 2, axis=0)
+    for model, first in ((0, SIZE), (1, 0)):
+        p = SIZE + TAPS + 1 - first
+        share = [len(y) / (len(y) + p) for _, y in rows]
+        mean = np.average(models.solved()[:, model, first:], axis=0, weights=share)
+        more = np.diag(np.sqrt(p * square[first:]))  # rows of which the mean is sure
+        for k, (u, y) in enumerate(rows):
+            both = np.vstack([u[:, first:], more]), np.append(y, more @ mean)
+            wanted = np.linalg.lstsq(*both)[0]
+            np.testing.assert_allclose(found[k, model, first:], wanted, atol=1e-9)
+    np.testing.assert_allclose(found[0, 1], mean, atol=1e-9)
+    far = np.abs(found[:, 1] - models.solved()[:, 1]).max(axis=1)
+    assert far[2] < 0.1 * far[1]
 
 
 def test_a_client_without_labels_predicts_the_mean():

@@ -41,41 +41,36 @@ def due(count: int) -> int:
     return count + max(count // GROWTH, 1)
 
 
+def penalty(n: int, size: int) -> Array:
+    """rho of each coefficient: the diagonal of P."""
+    return np.where(np.arange(n) < size, RIDGE, RIDGE_LINE)
+
+
+def parts(n: int, size: int, older: int) -> list[slice]:
+    """Where in u the inputs of each model are."""
+    ends = (n - older, n) if older else (n,)
+    return [slice(begin, end) for end in ends for begin in (size, 0)]
+
+
 def solved(A: Array, q: Array, taps: int, older: int = 0) -> Array:
     """w of the line and of the ridge regression, then of both with older labels [2 or 4, n].
 
     With the inverse that gives w, Schur's complement of what the labels add gives the other one.
     """
-    n = len(q) - older
-    size = n - taps - 1
-    w = np.zeros((4 if older else 2, len(q)))
-    P = np.diag(np.where(np.arange(len(q)) < size, RIDGE, RIDGE_LINE))
-    for model, first in ((LINE, size), (RIDGE_REGRESSION, 0)):
-        here, last = slice(first, n), slice(n, None)
+    n, size = len(q), len(q) - older - taps - 1
+    some = parts(n, size, older)
+    w, last = np.zeros((len(some), n)), slice(n - older, n)
+    A = A + np.diag(penalty(n, size))
+    for model, here in enumerate(some[:2]):
         B = A[here, last]
-        found = np.linalg.solve(A[here, here] + P[here, here], np.column_stack([q[here], B]))
+        found = np.linalg.solve(A[here, here], np.column_stack([q[here], B]))
         w[model, here] = found[:, 0]
         if older:
-            S = (A + P)[last, last] - B.T @ found[:, 1:]
+            S = A[last, last] - B.T @ found[:, 1:]
             v = np.linalg.solve(S, q[last] - B.T @ found[:, 0])
             w[model + WITH_LABELS, here] = found[:, 0] - found[:, 1:] @ v
             w[model + WITH_LABELS, last] = v
     return w
-
-
-def leaning(w: Array, count: Array) -> Array:
-    """Models w [K, M, n] that lean on the mean of all clients where labels are few.
-
-    A client with N labels has the share N / (N + p) of its own model of p coefficients: the mean of
-    all counts as much as p labels.
-
-    >>> leaning(np.array([[[2.0]], [[0.0]]]), np.array([1, 0])).ravel().tolist()
-    [2.0, 2.0]
-    """
-    size = (w != 0).any(axis=0).sum(axis=-1, keepdims=True)
-    share = count[:, None, None] / np.maximum(count[:, None, None] + size, 1)
-    mean = (share * w).sum(axis=0) / np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
-    return np.asarray(mean + share * (w - mean))
 
 
 class Alone:
@@ -110,6 +105,23 @@ class Alone:
     def solved(self) -> Array:
         """All models [K, models, n], with all labels so far."""
         return np.stack([self._solved(k) for k in range(len(self.q))])
+
+    def leaning(self) -> Array:
+        """The same, where few labels let a client lean on the mean of all, w-, and not on 0.
+
+        w = w- + (A + T)^-1 (q - A w-): a model of p coefficients leans on w- as on p more labels.
+        In the mean, a client with N labels has the weight N / (N + p).
+        """
+        w, square = self.solved(), np.einsum("kii->i", self.A) / max(self.count.sum(), 1)
+        P = penalty(w.shape[-1], self.size)
+        for model, here in enumerate(parts(w.shape[-1], self.size, self.older)):
+            p = here.stop - here.start
+            share = self.count / (self.count + p)
+            mean = share @ w[:, model, here] / max(share.sum(), np.finfo(np.float64).tiny)
+            T = np.diag(np.maximum(p * square, P)[here])
+            for k, (A, q) in enumerate(zip(self.A[:, here, here], self.q[:, here], strict=True)):
+                w[k, model, here] = mean + np.linalg.solve(A + T, q - A @ mean)
+        return w
 
     def _solved(self, k: int) -> Array:
         return solved(self.A[k], self.q[k], self.taps, self.older)

@@ -73,7 +73,7 @@ class Regression(Contender):
         for begin, end in span.cuts(lot.first, len(lot.y)):
             for part in parts:
                 if begin >= span.parts[part][0] and part not in self.frozen:
-                    self.frozen[part] = alone.leaning(self.models.w, self.models.count)
+                    self.frozen[part] = self.models.leaning()
             here = slice(begin - lot.first, end - lot.first)
             self._some(lot.part(begin, end), {part: each[here] for part, each in found.items()})
         self.guesses = {part: dict(zip(self.names, np.moveaxis(each, -1, 0), strict=True))
@@ -98,7 +98,7 @@ class Regression(Contender):
     def vectors(self, weights: dict[str, float], dim: int) -> tuple[Array, Array]:
         """Their sum: of the inputs [K, D + L + 1], of older labels [K, 2]."""
         a = np.array([weights.get(name, 0.0) for name in self.names])
-        w = np.einsum("m,kmn->kn", a, alone.leaning(self.models.solved(), self.models.count))
+        w = np.einsum("m,kmn->kn", a, self.models.leaning())
         w, older = np.split(w, [w.shape[1] - self.older], axis=1)
         unused = np.zeros((len(w), dim - self.size))
         w = np.concatenate([w[:, : self.size], unused, w[:, self.size :]], axis=1)

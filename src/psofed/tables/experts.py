@@ -162,8 +162,8 @@ class Mixture(Contender):
         some = (*MODELS, *HABITS) if use == "live" else MODELS[:2]
         self.still = (OWN, *some, SHARED, MEAN)
         self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
-        size = len(self.still)
-        self.products, self.labels = np.zeros((size, size)), np.zeros(size)
+        # By part, the moments of (guesses, label, 1), of labels that are known when the part ends.
+        self.sums: dict[str, Array] = {}
         self.weights: dict[str, Array] = {}  # of each part, as they were when it began
         self.started = np.zeros(clients, bool)  # who has had a label
 
@@ -182,7 +182,7 @@ class Mixture(Contender):
             some, here = lot.part(begin, end), slice(begin - lot.first, end - lot.first)
             answers.append(self.mixer.follow(online[here], some.y))
             for part, guesses in still.items():
-                self._weigh(some, guesses[here], *span.parts[part])
+                self._weigh(part, some, guesses[here], *span.parts[part])
         self.said = {"prequential": {"global": np.concatenate(answers)}}
         self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
         return self.said
@@ -208,22 +208,37 @@ class Mixture(Contender):
         self.started = self.started | known.any(axis=0)
         return mixing.awoken(guesses, awake, self.player.start.any(axis=1))
 
-    def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
+    def _weigh(self, part: str, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""
         n = lot.first + np.arange(len(lot.truth))
         here = ((n >= begin) & (n < end - self.delay))[:, None] & np.isfinite(lot.truth)
-        p, y = guesses[here], lot.truth[here].astype(np.float64)
-        self.products += p.T @ p
-        self.labels += y @ p
+        y = lot.truth[here].astype(np.float64)
+        rows = np.column_stack([guesses[here], y, np.ones(len(y))])
+        self.sums[part] = self.sums.get(part, 0.0) + rows.T @ rows
 
     def trust(self) -> Array:
         """One weight for each kind of model, which would have been best for frozen ones so far."""
-        if self.products.any():
-            return mixing.stacked(self.products, self.labels)
+        some = sum(self.sums.values(), np.zeros(()))
+        if some.any():
+            return mixing.stacked(some[:-2, :-2], some[:-2, -2])
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
         found = np.array([learned.get(name, 0.0) for name in self.still])
         found += np.finfo(np.float64).tiny  # all of them may be 0 next to a perfect habit
         return np.asarray(found / found.sum())
+
+    def late(self) -> tuple[float, float]:
+        """Errors over the variance of the last part: with the weights of now, and of a mean.
+
+        That is the mean of the part before. The weights know the last part, the models do not.
+        """
+        none = np.full((len(self.still) + 2,) * 2, np.nan)
+        before, last = (self.sums.get(part, none) for part in ("choice", "frozen"))
+        count, mean = last[-1, -1], before[-1, -2] / before[-1, -1]
+        variance = last[-2, -2] / count - (last[-2, -1] / count) ** 2
+        gaps = np.zeros((2, len(last)))
+        gaps[:, -2], gaps[0, :-2], gaps[1, -1] = -1, self.trust(), mean
+        mix, constant = np.vecdot(gaps @ last, gaps) / count / variance
+        return float(mix), float(constant)
 
     def beginning(self, season: int) -> stage.MixOptions:
         """What a device begins with: the mean trust of these clients, and a little in all."""

@@ -233,11 +233,12 @@ class Mixture(Contender):
         """
         none = np.full((len(self.still) + 2,) * 2, np.nan)
         before, last = (self.sums.get(part, none) for part in ("choice", "frozen"))
-        count, mean = last[-1, -1], before[-1, -2] / before[-1, -1]
-        variance = last[-2, -2] / count - (last[-2, -1] / count) ** 2
         gaps = np.zeros((2, len(last)))
-        gaps[:, -2], gaps[0, :-2], gaps[1, -1] = -1, self.trust(), mean
-        mix, constant = np.vecdot(gaps @ last, gaps) / count / variance
+        gaps[:, -2], gaps[0, :-2] = -1, self.trust()
+        with np.errstate(divide="ignore", invalid="ignore"):  # none, or all alike
+            gaps[1, -1], count = before[-1, -2] / before[-1, -1], last[-1, -1]
+            variance = last[-2, -2] / count - (last[-2, -1] / count) ** 2
+            mix, constant = np.vecdot(gaps @ last, gaps) / count / variance
         return float(mix), float(constant)
 
     def beginning(self, season: int) -> stage.MixOptions:

@@ -232,14 +232,15 @@ def play(data: Samples, seed: int) -> Played:
         fitting.contender(rounds, plan, options, waves, span.first)
         for options in (*plan.methods, local.Options())
     )
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps, "live")
     mixes = [Mixture(shared, free, each.delay, use) for use in ("frozen", "live")]
     mixes.append(Mixture(alone, free, each.delay, "frozen"))
     heard = dict(zip((OURS, LIVE, OURS_ALONE), ((m, "global") for m in mixes), strict=True))
     heard |= {SHARED: (shared, "global"), "own w_k": (shared, "own"), ALONE: (alone, "global")}
-    heard |= dict(zip(SINGLE[3:], ((f, "global") for f in free), strict=True))
+    single = {"line": free.line} | free.others
+    heard |= {name: (single[name], "global") for name in SINGLE[3:]}
     recorder = Recorder(heard, rounds.clients)
-    line_up: Sequence[Any] = (recorder, *mixes, shared, alone, *reversed(free))
+    line_up: Sequence[Any] = (recorder, *mixes, shared, alone, *reversed(free.all))
     season = fitting.season(data.table, plan)
     backtest.run(rounds, line_up, each.delay, span, season=season)
     found = {

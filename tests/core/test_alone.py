@@ -20,8 +20,9 @@ def drawn(rounds, seed):
 
 def ridge(u, y):
     """w that minimises |U w - y|^2 + w^T P w, as a least squares problem of longer vectors."""
-    penalty = np.full(u.shape[1], alone.RIDGE)
-    penalty[-TAPS - 1 :] = alone.RIDGE_LINE
+    penalty = np.full(u.shape[1], alone.RIDGE_LINE)
+    if u.shape[1] > TAPS + 3:  # not those of a line alone
+        penalty[:SIZE] = alone.RIDGE
     rows = np.vstack([u, np.diag(np.sqrt(penalty))])
     return np.linalg.lstsq(rows, np.append(y, np.zeros(u.shape[1])))[0]
 
@@ -68,6 +69,41 @@ def test_at_the_end_both_models_know_all_labels_and_the_line_uses_no_cosine():
     np.testing.assert_allclose(both, ridge(u, labels), atol=1e-9)
     np.testing.assert_allclose(line[SIZE:], ridge(u[:, SIZE:], labels), atol=1e-9)
     assert not line[:SIZE].any()
+
+
+def test_models_with_older_labels_are_those_of_longer_vectors():
+    _, known, y = drawn(200, 5)
+    older = np.cumsum(np.random.default_rng(6).standard_normal((200, 2)), axis=0)
+    u, longer = ~np.isnan(y), alone.inputs(known[:, :SIZE], known[:, SIZE:-1] / LINE, SIZE, older)
+    models = alone.Alone(1, SIZE, TAPS, 2)
+    models.follow(0, longer, longer, y)
+    found, without = models.solved()[0], alone.solved(known[u].T @ known[u], known[u].T @ y[u], 2)
+    np.testing.assert_allclose(found[:2, :-2], without, atol=1e-9)
+    np.testing.assert_allclose(found[3], ridge(longer[u], y[u]), atol=1e-9)
+    np.testing.assert_allclose(found[2, SIZE:], ridge(longer[u, SIZE:], y[u]), atol=1e-9)
+    assert not found[2, :SIZE].any()
+    assert not found[:2, -2:].any()
+
+
+def test_a_client_leans_on_the_mean_of_all_as_on_a_label_more_for_each_coefficient():
+    models, rows = alone.Alone(3, SIZE, TAPS), []
+    for k, count in enumerate((0, 5, 200)):
+        _, known, y = drawn(count, k)
+        models.follow(k, known, known, y)
+        rows.append((known[~np.isnan(y)], y[~np.isnan(y)]))
+    found, square = models.leaning(), np.mean(np.vstack([u for u, _ in rows]) ** 2, axis=0)
+    for model, first in ((0, SIZE), (1, 0)):
+        p = SIZE + TAPS + 1 - first
+        share = [len(y) / (len(y) + p) for _, y in rows]
+        mean = np.average(models.solved()[:, model, first:], axis=0, weights=share)
+        more = np.diag(np.sqrt(p * square[first:]))  # rows of which the mean is sure
+        for k, (u, y) in enumerate(rows):
+            both = np.vstack([u[:, first:], more]), np.append(y, more @ mean)
+            wanted = np.linalg.lstsq(*both)[0]
+            np.testing.assert_allclose(found[k, model, first:], wanted, atol=1e-9)
+    np.testing.assert_allclose(found[0, 1], mean, atol=1e-9)
+    far = np.abs(found[:, 1] - models.solved()[:, 1]).max(axis=1)
+    assert far[2] < 0.1 * far[1]
 
 
 def test_a_client_without_labels_predicts_the_mean():

@@ -8,6 +8,7 @@ import pytest
 from helpers.extra import Extra
 from helpers.small_tables import table_of
 from psofed.core import alone, mixing
+from psofed.core.features import LINE as LABEL
 from psofed.core.features import extended
 from psofed.errors import InputError
 from psofed.methods import local, onlinefed, psofed
@@ -18,6 +19,7 @@ from psofed.tables.experts import (
     LAST,
     LINE,
     MEAN,
+    MODELS,
     OWN,
     RIDGE,
     SEASON,
@@ -202,29 +204,55 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
     table = table_of(tmp_path, x, y)
     done = played(table, plan_of(table, delay, use=use))
     a = trusted(done, y)
-    assert list(a) == [OWN, LINE, RIDGE, *(HABITS if use == "live" else ()), SHARED, MEAN]
-    assert use == "frozen" or min(a[LAST], a[SEASON]) > 0.05
+    assert list(a) == [OWN, *(MODELS + HABITS if use == "live" else MODELS[:2]), SHARED, MEAN]
+    assert (sum(a.get(name, 0) for name in (*MODELS[2:], *HABITS)) > 0.3) == (use == "live")
     assert done.saved.title == "Mix with PSO-Fed M=4 uncoordinated"
     found, player = done.saved.predict(tmp_path / "made.csv"), done.mix.player
     rows = np.full(y.T.shape, np.nan)
     rows[(y != np.inf).T] = found
+    late = {LAST: delay, SEASON: done.season}
+    u = [inputs(done, x[k]) for k in range(CLIENTS)]
+    older = [
+        np.array([[known_last(y[k], n - d + delay, delay) for d in late.values()]
+                  for n in range(ROUNDS)])
+        for k in range(CLIENTS)
+    ]  # fmt: skip
+    solved = solved_by_hand(y, u, older, delay)
     for k in range(CLIENTS):
-        u = inputs(done, x[k])
-        known = np.isfinite(y[k])
-        known[ROUNDS - delay :] = False
-        U, labels = u[known], y[k][known]
-        P = np.diag([alone.RIDGE] * DIM + [alone.RIDGE_LINE] * (TAPS + 1))
-        w = a[RIDGE] * np.linalg.solve(U.T @ U + P, U.T @ labels)
-        V = U[:, DIM:]
-        w[DIM:] += a[LINE] * np.linalg.solve(V.T @ V + P[DIM:, DIM:], V.T @ labels)
-        w[:DIM] += a[OWN] * player.own[k] + a[SHARED] * player.shared
-        wanted = u @ w
+        wanted = u[k][:, :DIM] @ (a[OWN] * player.own[k] + a[SHARED] * player.shared)
+        both = np.hstack([u[k], LABEL * older[k]])
+        for name in done.mix.free.line.names:
+            wanted += a[name] * (both[:, where(name)] @ solved[name][k])
         if use == "live":
-            for name, behind in ((LAST, delay), (SEASON, done.season)):
-                label = [known_last(y[k], n - behind + delay, delay) for n in range(ROUNDS)]
-                wanted += a[name] * np.array(label)
+            wanted += older[k] @ [a[name] for name in late]
         there = (y[k] != np.inf) & (np.arange(ROUNDS) >= done.season)
         np.testing.assert_allclose(rows[there, k], wanted[there], atol=2e-4)
+
+
+def where(name):
+    """The columns of (z, x, 1, older labels) that a model uses."""
+    n = DIM + TAPS + 1
+    return slice(0 if "ridge" in name else DIM, n + 2 if "labels" in name else n)
+
+
+def solved_by_hand(y, u, older, delay):
+    """Models of all clients [K, n] by name, which lean on the mean of all."""
+    found, rho = {}, np.full(DIM + TAPS + 3, alone.RIDGE_LINE)
+    rho[:DIM] = alone.RIDGE
+    for name in MODELS:
+        rows = []
+        for label, inner, past in zip(y, u, older, strict=True):
+            known = np.isfinite(label)
+            known[ROUNDS - delay :] = False
+            U = np.hstack([inner, LABEL * past])[known][:, where(name)]
+            rows.append((U.T @ U, U.T @ label[known], len(U)))
+        p = len(rows[0][1])
+        w = [np.linalg.solve(A + np.diag(rho[where(name)]), q) for A, q, _ in rows]
+        mean = np.average(w, axis=0, weights=[count / (count + p) for *_, count in rows])
+        square = np.diag(sum(A for A, *_ in rows)) / sum(count for *_, count in rows)
+        T = np.diag(np.maximum(p * square, rho[where(name)]))
+        found[name] = [mean + np.linalg.solve(A + T, q - A @ mean) for A, q, _ in rows]
+    return found
 
 
 def test_the_part_that_was_not_used_for_any_choice_is_predicted_with_weights_of_the_one_before(
@@ -299,8 +327,7 @@ def test_one_client_and_a_client_without_any_label(tmp_path):
     table = table_of(tmp_path, x, y)
     done = fitting.fit(table, plan_of(table))
     assert done.error < 0.7
-    w = done.model.own[2]
-    assert not w[DIM:].any(), "a line needs labels of its own"
+    assert done.model.own[2][DIM:].any(), "it has what others have learned"
     frame = pd.read_csv(tmp_path / "made.csv")
     assert np.isfinite(done.predict(frame)[frame.who == "c2"]).all()
 
@@ -312,7 +339,7 @@ def test_many_clients_with_few_rows_have_fewer_cosines_each_in_bounded_memory(tm
     table = table_of(tmp_path, x, y)
     plan = plan_of(table, dim=200, methods=(onlinefed.Options(),), season=None)
     done = played(table, plan)
-    line = done.mix.free[0]
+    line = done.mix.free.line
     assert line.size == int(np.sqrt(experts.NUMBERS / 2000)) - TAPS - 1 < 200
     assert line.models.A.size <= experts.NUMBERS
     assert done.saved.own.shape == (2000, 200 + TAPS + 1)

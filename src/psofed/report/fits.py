@@ -21,7 +21,10 @@ from psofed.tables.intervals import PARTS, Intervals
 from psofed.tables.scores import SHOWN
 
 # What a client could have instead of its model, by the title of the contender.
-INSTEAD = {"Ridge regression, alone": "ridge", "Line, alone": "line", "Last value": "last"}
+INSTEAD = {"Ridge regression with older labels, alone": "ridge", "Ridge regression, alone": "ridge",
+           "Line with older labels, alone": "line", "Line, alone": "line",
+           "Last value": "last"}  # fmt: skip
+NAMES = ("ridge", "line", "last")
 WORDS = {"mean": "the mean", "last": "the last value", "line": "a straight line alone",
          "ridge": "a ridge regression alone"}  # fmt: skip
 CLIENTS = 100  # that a page lists; clients.csv has all
@@ -62,12 +65,7 @@ def client_rows(fit: Fit) -> list[dict[str, Any]]:
     """One entry per client: frozen errors of its model, and of what it could have instead."""
     scores = fit.scores
     errors = {"model": scores.by_client(0, "frozen", "global")}
-    errors |= {
-        name: scores.by_client(j, "frozen", "global")
-        for j, score in enumerate(scores.scores)
-        for name in (INSTEAD.get(score.title),)
-        if name is not None
-    }
+    errors |= {name: scores.by_client(j, "frozen", "global") for name, j in instead(fit).items()}
     sure, learned = {}, scores.intervals
     if learned is not None:
         sure["coverage_90"] = learned.coverage("last", SHOWN)
@@ -78,6 +76,15 @@ def client_rows(fit: Fit) -> list[dict[str, Any]]:
         count = int(scores.truths["frozen"].count[k])
         rows.append({"client": name, "samples": count, **mine, "better": better(mine)} | kept)
     return rows
+
+
+def instead(fit: Fit) -> dict[str, int]:
+    """The contenders that a client could have instead; with older labels, where these come."""
+    found: dict[str, int] = {}
+    for j, score in enumerate(fit.scores.scores):
+        if score.title in INSTEAD:
+            found.setdefault(INSTEAD[score.title], j)  # those with older labels come first
+    return found
 
 
 def better(errors: dict[str, float]) -> str:
@@ -164,7 +171,7 @@ def blocks(fit: Fit) -> list[Block]:
 
 def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
     """The error of each client's model, and of what it could have instead."""
-    keys = ("model", *INSTEAD.values())
+    keys = ("model", *NAMES)
     rows = [["frozen error / variance", "samples", *keys, "better"]]
     entries = client_rows(fit)
     for row in entries[:most]:
@@ -202,10 +209,7 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
 def answer(fit: Fit) -> str:
     """The error next to what anybody could have had, and for whom something else was better."""
     scores, rows = fit.scores, client_rows(fit)
-    errors = {"mean": 1.0}
-    for j, score in enumerate(scores.scores):
-        if score.title in INSTEAD:
-            errors[INSTEAD[score.title]] = scores.error(j, "frozen")
+    errors = {"mean": 1.0} | {n: scores.error(j, "frozen") for n, j in instead(fit).items()}
     known = ", ".join(f"{WORDS[name]} {ratio(e)}" for name, e in sorted(errors.items()))
     how = "while labels keep coming" if fit.plan.use == "live" else "without further labels"
     counts = Counter(row["better"] for row in rows if (row["better"] and row["better"] != "last")

@@ -65,7 +65,7 @@ class _Backtest:
         table, clients = rounds.table, rounds.clients
         self.delayed, self.delay = Delay(delay, clients, rounds.recipe.taps), delay
         self.known = np.zeros(clients, np.float32)  # the last label of each; 0 is the mean
-        self.past = Season(season, clients)
+        self.past, self.older = Season(season, clients), Delay(delay, clients, 2)
         self.arrived = 0  # labels, which clients that learn when idle have all seen
         self.truths = {part: Truth.empty(clients) for part in ("prequential", *span.parts)}
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
@@ -81,10 +81,11 @@ class _Backtest:
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
         x, y = self.delayed(block)
-        last, season = self._last(y), self.past(block)
+        older = np.stack([self._last(y), self.past(block)], axis=-1)
+        before, _ = self.older(replace(block, x=older))
         begin = max(self.span.first - block.first, 0)
         for contender in self.contenders if begin else ():
-            contender.warm(x[:begin], y[:begin])
+            contender.warm(x[:begin], y[:begin], before[:begin])
         if begin >= len(y):
             return
         who = [np.flatnonzero(row) for row in ~np.isnan(y[begin:])]
@@ -92,7 +93,7 @@ class _Backtest:
         lots = {}
         for features in {id(c.features): c.features for c in self.contenders}.values():
             fresh, z = self._features(features, block.x, x)
-            arrays = (a[begin:] for a in (last, block.x, season, block.y))
+            arrays = (a[begin:] for a in (block.x, older, before, block.y))
             lots[id(features)] = Lot(block.first + begin, fresh[begin:], x[begin:], z[begin:],
                                      y[begin:], who, *arrays)  # fmt: skip
         # A mix, which is shown first, has to hear the others before.

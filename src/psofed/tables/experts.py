@@ -8,10 +8,12 @@ kind of model, the same for all clients, which were right for models frozen earl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from psofed.core import alone, mixing
+from psofed.core.features import LINE as LABEL
 from psofed.core.features import FeatureMap
 from psofed.core.native import Array
 from psofed.stages import mix as stage
@@ -23,93 +25,120 @@ NUMBERS = 4_000_000  # of the moments of all clients: 32 MB
 OWN, START, LINE, RIDGE, LAST, SEASON = stage.EXPERTS
 SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
+MODELS = (LINE, RIDGE, "line with labels", "ridge with labels")  # in the order of core/alone.py
+TITLES = ("Line, alone", "Ridge regression, alone", "Line with older labels, alone",
+          "Ridge regression with older labels, alone")  # fmt: skip
 
 
 class Repeat(Contender):
     """Repeats a label that is known: it learns nothing and sends nothing."""
 
     def __init__(self, title: str, clients: int, name: str) -> None:
-        self.score, self.name = Score(title, clients, "free"), name
+        self.score, self.which = Score(title, clients, "free"), HABITS.index(name)
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """The same in all parts."""
-        label = lot.last if self.name == LAST else lot.season
+        label = lot.older[..., self.which]
         self.said = {part: {"global": label} for part in ("prequential", *span.parts)}
         return self.said
 
 
 class Regression(Contender):
-    """The straight line that each client learns alone; `ridge` is the curve next to it."""
+    """The models that each client learns alone from moments; those to be shown are `Shown`."""
 
     features: FeatureMap
 
-    def __init__(self, clients: int, features: FeatureMap, taps: int, title: str) -> None:
-        self.features, self.score = features, Score(title, clients, "free")
-        room = int(np.sqrt(NUMBERS / clients)) - taps - 1
+    def __init__(self, clients: int, features: FeatureMap, taps: int, use: str) -> None:
+        self.features, self.score = features, Score(TITLES[0], clients, "free")
+        self.older = len(HABITS) if use == "live" else 0
+        room = int(np.sqrt(NUMBERS / clients)) - taps - 1 - self.older
         self.size = int(np.clip(room, 0, features.dim))  # d: many clients have fewer cosines each
-        self.models = alone.Alone(clients, self.size, taps)
-        self.frozen: dict[str, Array] = {}  # [K, 2, d + L + 1] by part
-        self.both: dict[str, Array] = {}  # [B, K, 2] by part
+        self.models = alone.Alone(clients, self.size, taps, self.older)
+        self.names = MODELS if self.older else MODELS[:2]
+        self.frozen: dict[str, Array] = {}  # [K, names, n] by part
+        self.guesses: dict[str, dict[str, Array]] = {}  # [B, K] by part, then by model
 
-    def warm(self, x: Array, y: Array) -> None:
+    def warm(self, x: Array, y: Array, before: Array) -> None:
         """A client has kept its samples until it knows how to scale them."""
         for k in range(y.shape[1]):
             known = ~np.isnan(y[:, k])
-            u = alone.inputs(self.features(x[known, k]), x[known, k], self.size)
+            u = self._inputs(self.features(x[known, k]), x[known, k], before[known, k])
             self.models.follow(k, u, u, y[known, k])
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict and learn in each round, client by client."""
         parts = span.overlap(lot.first, len(lot.y))
-        self.both = {part: np.zeros((*lot.y.shape, 2)) for part in ("prequential", *parts)}
+        found = {part: np.zeros((*lot.y.shape, len(self.names)))
+                 for part in ("prequential", *parts)}  # fmt: skip
         for begin, end in span.cuts(lot.first, len(lot.y)):
             for part in parts:
                 if begin >= span.parts[part][0] and part not in self.frozen:
-                    self.frozen[part] = self.models.w.copy()
-            self._some(lot.part(begin, end), slice(begin - lot.first, end - lot.first))
-        self.said = {part: {"global": found[..., alone.LINE]} for part, found in self.both.items()}
+                    self.frozen[part] = self.models.leaning()
+            here = slice(begin - lot.first, end - lot.first)
+            self._some(lot.part(begin, end), {part: each[here] for part, each in found.items()})
+        self.guesses = {part: dict(zip(self.names, np.moveaxis(each, -1, 0), strict=True))
+                        for part, each in found.items()}  # fmt: skip
+        self.said = {part: {"global": each[LINE]} for part, each in self.guesses.items()}
         return self.said
 
-    def _some(self, lot: Lot, here: slice) -> None:
+    def _some(self, lot: Lot, found: dict[str, Array]) -> None:
+        """Into `found` [B, K, names] by part."""
         for k in range(lot.y.shape[1]):
-            fresh = known = alone.inputs(lot.fresh[:, k], lot.now[:, k], self.size)
+            fresh = known = self._inputs(lot.fresh[:, k], lot.now[:, k], lot.older[:, k])
             if not np.may_share_memory(lot.z, lot.fresh):  # labels come late
-                known = alone.inputs(lot.z[:, k], lot.x[:, k], self.size)
-            self.both["prequential"][here, k] = self.models.follow(k, fresh, known, lot.y[:, k])
+                known = self._inputs(lot.z[:, k], lot.x[:, k], lot.before[:, k])
+            found["prequential"][:, k] = self.models.follow(k, fresh, known, lot.y[:, k])
             for part, w in self.frozen.items():
-                if part in self.both:
-                    self.both[part][here, k] = fresh @ w[k].T.astype(fresh.dtype)
+                if part in found:
+                    found[part][:, k] = fresh @ w[k].T.astype(fresh.dtype)
 
-    def vectors(self, model: int, dim: int) -> Array:
-        """One of the two models [K, D + L + 1], with zeros for cosines that it does not use."""
-        w = self.models.solved()[:, model]
-        found = np.zeros((len(w), dim + w.shape[1] - self.size))
-        found[:, : self.size], found[:, dim:] = w[:, : self.size], w[:, self.size :]
-        return found
+    def _inputs(self, z: Array, x: Array, older: Array) -> Array:
+        return alone.inputs(z, x, self.size, older if self.older else None)
+
+    def vectors(self, weights: dict[str, float], dim: int) -> tuple[Array, Array]:
+        """Their sum: of the inputs [K, D + L + 1], of older labels [K, 2]."""
+        a = np.array([weights.get(name, 0.0) for name in self.names])
+        w = np.einsum("m,kmn->kn", a, self.models.leaning())
+        w, older = np.split(w, [w.shape[1] - self.older], axis=1)
+        unused = np.zeros((len(w), dim - self.size))
+        w = np.concatenate([w[:, : self.size], unused, w[:, self.size :]], axis=1)
+        habits = np.array([weights.get(name, 0.0) for name in HABITS])
+        return w, habits + (LABEL * older if self.older else np.zeros((len(w), 2)))
 
 
-class Ridge(Contender):
-    """The ridge regression on cosines and inputs that each client learns alone."""
+class Shown(Contender):
+    """One of the models that each client learns alone."""
 
-    def __init__(self, line: Regression, title: str) -> None:
-        self.line, self.features = line, line.features
-        self.score = Score(title, line.score.clients, "free")
+    def __init__(self, line: Regression, name: str) -> None:
+        self.line, self.features, self.name = line, line.features, name
+        self.score = Score(TITLES[MODELS.index(name)], line.score.clients, "free")
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """What was learned together with the line, which plays first."""
-        both = self.line.both
-        self.said = {p: {"global": v[..., alone.RIDGE_REGRESSION]} for p, v in both.items()}
+        self.said = {p: {"global": v[self.name]} for p, v in self.line.guesses.items()}
         return self.said
 
 
-Free = tuple[Regression, Ridge, Repeat, Repeat]  # what a client has for no byte
+@dataclass(frozen=True)
+class Free:
+    """What a client has for no byte; all of it plays before any mix of it."""
+
+    line: Regression
+    others: dict[str, Contender]
+
+    @property
+    def all(self) -> tuple[Contender, ...]:
+        """In the order in which they play."""
+        return self.line, *self.others.values()
 
 
-def free(clients: int, features: FeatureMap, taps: int) -> Free:
-    """The contenders that send nothing: they play before any mix of them."""
-    line = Regression(clients, features, taps, "Line, alone")
-    return (line, Ridge(line, "Ridge regression, alone"), Repeat("Last value", clients, LAST),
-            Repeat("Value of a season ago", clients, SEASON))  # fmt: skip
+def free(clients: int, features: FeatureMap, taps: int, use: str) -> Free:
+    """The contenders that send nothing."""
+    line = Regression(clients, features, taps, use)
+    others: dict[str, Contender] = {name: Shown(line, name) for name in line.names[1:]}
+    others[LAST] = Repeat("Last value", clients, LAST)
+    others[SEASON] = Repeat("Value of a season ago", clients, SEASON)
+    return Free(line, others)
 
 
 def sound(w: Array) -> Array:
@@ -130,11 +159,11 @@ class Mixture(Contender):
         self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
         self.online = stage.EXPERTS
         # What a mix that is not changed any more has.
-        some = (LINE, RIDGE, *(HABITS if use == "live" else ()))
+        some = (*MODELS, *HABITS) if use == "live" else MODELS[:2]
         self.still = (OWN, *some, SHARED, MEAN)
         self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
-        size = len(self.still)
-        self.products, self.labels = np.zeros((size, size)), np.zeros(size)
+        # By part, the moments of (guesses, label, 1), of labels that are known when the part ends.
+        self.sums: dict[str, Array] = {}
         self.weights: dict[str, Array] = {}  # of each part, as they were when it began
         self.started = np.zeros(clients, bool)  # who has had a label
 
@@ -153,23 +182,22 @@ class Mixture(Contender):
             some, here = lot.part(begin, end), slice(begin - lot.first, end - lot.first)
             answers.append(self.mixer.follow(online[here], some.y))
             for part, guesses in still.items():
-                self._weigh(some, guesses[here], *span.parts[part])
+                self._weigh(part, some, guesses[here], *span.parts[part])
         self.said = {"prequential": {"global": np.concatenate(answers)}}
         self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
         return self.said
 
     def _guesses(self, part: str, names: Sequence[str]) -> Array:
-        line, ridge, last, season = self.free
-        method = self.player.said[part]
+        method, free = self.player.said[part], self.free
         found = {
             OWN: method.get("own", method["global"]), SHARED: method["global"],
-            LINE: line.said[part]["global"], RIDGE: ridge.said[part]["global"],
-            LAST: last.said[part]["global"], SEASON: season.said[part]["global"],
             MEAN: np.zeros_like(method["global"]), START: self.start,
         }  # fmt: skip
+        found |= free.line.guesses[part]
+        found |= {name: other.said[part]["global"] for name, other in free.others.items()}
         return np.stack([found[name] for name in names], axis=-1)
 
-    def warm(self, x: Array, y: Array) -> None:
+    def warm(self, x: Array, y: Array, before: Array) -> None:
         """Who has a label has something to learn alone from."""
         self.started |= ~np.isnan(y).all(axis=0)
 
@@ -180,28 +208,44 @@ class Mixture(Contender):
         self.started = self.started | known.any(axis=0)
         return mixing.awoken(guesses, awake, self.player.start.any(axis=1))
 
-    def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
+    def _weigh(self, part: str, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""
         n = lot.first + np.arange(len(lot.truth))
         here = ((n >= begin) & (n < end - self.delay))[:, None] & np.isfinite(lot.truth)
-        p, y = guesses[here], lot.truth[here].astype(np.float64)
-        self.products += p.T @ p
-        self.labels += y @ p
+        y = lot.truth[here].astype(np.float64)
+        rows = np.column_stack([guesses[here], y, np.ones(len(y))])
+        self.sums[part] = self.sums.get(part, 0.0) + rows.T @ rows
 
     def trust(self) -> Array:
         """One weight for each kind of model, which would have been best for frozen ones so far."""
-        if self.products.any():
-            return mixing.stacked(self.products, self.labels)
+        some = sum(self.sums.values(), np.zeros(()))
+        if some.any():
+            return mixing.stacked(some[:-2, :-2], some[:-2, -2])
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
         found = np.array([learned.get(name, 0.0) for name in self.still])
         found += np.finfo(np.float64).tiny  # all of them may be 0 next to a perfect habit
         return np.asarray(found / found.sum())
 
+    def late(self) -> tuple[float, float]:
+        """Errors over the variance of the last part: with the weights of now, and of a mean.
+
+        That is the mean of the part before. The weights know the last part, the models do not.
+        """
+        none = np.full((len(self.still) + 2,) * 2, np.nan)
+        before, last = (self.sums.get(part, none) for part in ("choice", "frozen"))
+        gaps = np.zeros((2, len(last)))
+        gaps[:, -2], gaps[0, :-2] = -1, self.trust()
+        with np.errstate(divide="ignore", invalid="ignore"):  # none, or all alike
+            gaps[1, -1], count = before[-1, -2] / before[-1, -1], last[-1, -1]
+            variance = last[-2, -2] / count - (last[-2, -1] / count) ** 2
+            mix, constant = np.vecdot(gaps @ last, gaps) / count / variance
+        return float(mix), float(constant)
+
     def beginning(self, season: int) -> stage.MixOptions:
         """What a device begins with: the mean trust of these clients, and a little in all."""
         trust = 0.9 * self.mixer.weights.mean(axis=0) + 0.1 / len(self.online)
         rounded = tuple(float(f"{weight:.4g}") for weight in trust)
-        return stage.MixOptions(season, rounded, self.free[0].size or None)
+        return stage.MixOptions(season, rounded, self.free.line.size or None)
 
     def close(self, labels: int) -> None:
         """It costs what its method costs; who joined later got all of w, once."""
@@ -214,11 +258,10 @@ class Mixture(Contender):
         self.score.messages += joined
 
     def vectors(self) -> tuple[Array, Array]:
-        """All that is linear as one vector of each client [K, D + L + 1], and weights of habits."""
-        a, line = dict(zip(self.still, self.trust(), strict=True)), self.free[0]
+        """The mix of each client: of its inputs [K, D + L + 1], of older labels [K, 2]."""
+        a = dict(zip(self.still, self.trust().tolist(), strict=True))
         shared, own = sound(self.player.shared), self.player.own
         dim = shared.shape[-1]
-        w = a[LINE] * line.vectors(alone.LINE, dim)
-        w += a[RIDGE] * line.vectors(alone.RIDGE_REGRESSION, dim)
+        w, habits = self.free.line.vectors(a, dim)
         w[:, :dim] += a[SHARED] * shared + a[OWN] * (shared if own is None else sound(own))
-        return w, np.array([a.get(name, 0.0) for name in HABITS])
+        return w, habits

@@ -67,6 +67,7 @@ class Fit:
     scores: Scores
     span: Span
     model: Model  # of the best mix, after the last label
+    late: tuple[float, float]  # see `Mixture.late`
     later: Drops  # rows that were read but gave no sample
     notes: list[str]
 
@@ -82,8 +83,13 @@ class Fit:
 
     @property
     def refused(self) -> str:
-        """Why the model is not worth saving; empty if it is."""
-        if self.plan.force or self.error <= WORST or not np.isfinite(self.error):
+        """Why the model is not worth saving; empty if it is.
+
+        Where labels keep coming, its weights follow a level that has changed, and it has to be
+        better than a mean that was known. One that is frozen has to be right without them.
+        """
+        live = self.plan.use == "live" and self.late[0] <= max(WORST, self.late[1])
+        if self.plan.force or live or self.error <= WORST or not np.isfinite(self.error):
             return ""
         return (f"leaves {self.error:.4g} of the variance on the last part, more than the mean"
                 " of the target does")  # fmt: skip
@@ -179,8 +185,14 @@ def fit(table: Table, plan: Plan, counting: Counting = silent) -> Fit:
     best = next(c for c in contenders if c.score is scores.scores[0])
     assert isinstance(best, Mixture)
     model = saved(rounds, plan, best, scores, season(table, plan))
-    said = notes(table, rounds, scores)
-    return Fit(plan, table, rounds.recipe, scores, span, model, rounds.drops, said)
+    found = Fit(plan, table, rounds.recipe, scores, span, model, best.late(), rounds.drops,
+                notes(table, rounds, scores))  # fmt: skip
+    if found.error > WORST and not (found.refused or plan.force):
+        found.notes.append(
+            "WARNING: the level changed: with the weights that are saved, which know the last part,"
+            f" the model leaves {found.late[0]:.4g} of its variance"
+        )
+    return found
 
 
 def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int) -> Model:
@@ -188,8 +200,8 @@ def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int)
     w, habits = mix.vectors()
     recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
     if plan.use == "live":
-        lags = {max(plan.label_delay, 1): habits[0]}
-        lags[season] = lags.get(season, 0.0) + habits[1]
+        lags = {max(plan.label_delay, 1): habits[:, 0]}
+        lags[season] = lags.get(season, 0.0) + habits[:, 1]
         recipe, waves, w = lagged(recipe, waves, w, lags)
     learned = scores.intervals
     assert learned is not None
@@ -279,11 +291,11 @@ def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
         contender(rounds, plan, options, waves, begin, title)
         for title, options in zip(titles(every, plan.step or 0.2), every, strict=True)
     ]
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps, plan.use)
     mixes = [
         Mixture(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
     ]
-    return [*mixes, *players, *reversed(free)]
+    return [*mixes, *players, *reversed(free.all)]
 
 
 def tuned(

@@ -100,7 +100,7 @@ class Model:
 
 
 def lagged(
-    recipe: Recipe, waves: Waves, w: Array, lags: Mapping[int, float]
+    recipe: Recipe, waves: Waves, w: Array, lags: Mapping[int, Array]
 ) -> tuple[Recipe, Waves, Array]:
     """Models w [K, D + L + 1] that also weigh older labels: these become inputs of the recipe."""
     known = recipe.columns.target_lags

@@ -50,15 +50,16 @@ class Lot:
     z: Array  # [B, K, D]: their features
     y: Array  # [B, K]: these labels; NaN: none
     who: list[Indices]  # the clients that have one
-    last: Array  # [B, K]: the last label that is known when the samples are predicted
     now: Array  # [B, K, L]: inputs of the samples to predict
-    season: Array  # [B, K]: the label of a season ago
+    # [B, K, 2]: the last label that is known when a sample is predicted, and that of a season ago.
+    older: Array
+    before: Array  # [B, K, 2]: the same of the samples whose labels arrive
     truth: Array  # [B, K]: labels of the samples to predict, which become known later
 
     def part(self, begin: int, end: int) -> Lot:
         """Rounds begin..end-1."""
         here = slice(begin - self.first, end - self.first)
-        arrays = (self.fresh, self.x, self.z, self.y, self.who, self.last, self.now, self.season,
+        arrays = (self.fresh, self.x, self.z, self.y, self.who, self.now, self.older, self.before,
                   self.truth)  # fmt: skip
         return Lot(begin, *(each[here] for each in arrays))  # type: ignore[arg-type]
 
@@ -105,8 +106,8 @@ class Contender:
     score: Score  # its title, what it is among candidates, its errors and bytes
     said: Guesses  # of the last rounds
 
-    def warm(self, x: Array, y: Array) -> None:
-        """Inputs [B, K, L] and labels [B, K] of the warm-up, in which nobody exchanges anything."""
+    def warm(self, x: Array, y: Array, before: Array) -> None:
+        """`x`, `y` and `before` of a lot of the warm-up, in which nobody exchanges anything."""
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict, exchange and learn in some rounds."""

@@ -89,8 +89,8 @@ class ServerLoop:
         for k in closed.left_out:
             self.on_message(k, "masks" if closed.void else "together")
             if not closed.void:
-                why = "with those of others the model would not be finite"
-                self.on_news(f"round {closed.n}: the answer of client {k} is left out, {why}")
+                line = f"round {closed.n}: the answer of client {k} is left out: {closed.why}"
+                self._report("together", line)
         if closed.void:
             self._report(closed.void, f"round {closed.n} is void: {closed.void}")
 

@@ -51,7 +51,7 @@ autodoc_typehints_format = "short"
 autodoc_mock_imports = [
     name
     for name in ("matplotlib", "pandas", "pyarrow", "sklearn", "river", "paho",
-                 "amqtt", "cryptography", "prometheus_client")
+                 "cryptography", "prometheus_client")
     if find_spec(name) is None
 ]  # fmt: skip
 add_module_names = False

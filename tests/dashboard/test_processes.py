@@ -13,17 +13,15 @@ DOWN = ("net::ERR_",)  # what a browser says while the server is down
 
 
 class Played(Team):
-    """A server with an embedded broker and a dashboard, and clients."""
+    """A server with a dashboard, and clients."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, url):
         file = folder / "run.toml"
         file.write_text(SETTING)
-        self.broker, self.port = free_port(), free_port()
-        where = ("--listen", f"127.0.0.1:{self.broker}", "--dashboard", self.port)
-        super().__init__(folder, file, "", (*where, "--set", "every=0.05"))
+        self.port = free_port()
+        super().__init__(folder, file, url, ("--dashboard", self.port, "--set", "every=0.05"))
 
     def _start(self, who):
-        self.url = "" if who == "server" else f"mqtt://127.0.0.1:{self.broker}"
         super()._start(who)
         if who == "server":
             wait_for(lambda: listening(self.port))
@@ -37,8 +35,8 @@ class Played(Team):
 
 
 @pytest.fixture
-def team(tmp_path):
-    made = Played(tmp_path)
+def team(tmp_path, broker):
+    made = Played(tmp_path, broker.url)
     yield made
     made.stop()
 

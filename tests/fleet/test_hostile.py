@@ -1,5 +1,6 @@
 """What one client, or a stranger at the broker, can do to the others: nothing that lasts."""
 
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -30,6 +31,27 @@ def test_everybody_gets_a_turn_and_every_message_is_taken_or_counted(steps):
     for k in range(4):
         assert put[k] == taken[k] + waiting[k] + inbox.dropped[k]
     assert len(inbox) == sum(waiting.values())
+
+
+def test_what_one_speaker_can_make_wait_is_bounded_in_bytes():
+    tracemalloc.start()
+    inbox = Inbox()
+    for _ in range(2_000):
+        inbox.put(Event("message", "p/1/u", bytes(10_000)), 1)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < SHARE * (10_000 + 1_000)
+
+
+def test_a_member_that_joins_after_a_flood_is_heard(broker, open_link):
+    members = {0}
+    link = open_link(broker.port, clients=members)
+    flood = open_link(broker.port, "0", "p/0/d")
+    for _ in range(2_000):
+        flood.send("p/0/u", b"again")
+    wait_for(lambda: link.inbox.dropped[0])
+    members.add(5)
+    assert 5 in {speaker(next_message(link, broker.port, "p/5/u").topic) for _ in range(SHARE + 1)}
 
 
 def test_what_happens_to_the_connection_waits_for_no_message():

@@ -20,7 +20,7 @@ from psofed.fleet.server_loop import ServerLoop as Loop
 
 
 def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
-    heavy = ("matplotlib", "rich", "pandas", "amqtt", "cryptography", "psofed.simulate")
+    heavy = ("matplotlib", "rich", "pandas", "cryptography", "psofed.simulate")
     code = f"import psofed.cli.client, psofed.fleet.client_loop, paho.mqtt.client, sys; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 

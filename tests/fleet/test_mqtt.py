@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from helpers.devices import free_port, wait_for
+from helpers.devices import wait_for
 from helpers.runs import FULL, LIVE, SMALL, assert_equal_to_the_engine
 from psofed.fleet import client_loop
 from psofed.fleet.broker import Address
@@ -53,12 +53,9 @@ def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broke
     assert_equal_to_the_engine(run, 120)
 
 
-def test_the_embedded_broker_needs_nothing_and_what_was_learned_is_exported(team, psofed):
-    port = free_port()
-    run = team(SMALL, f"mqtt://127.0.0.1:{port}")
-    run.start(*range(3))
-    run.url, run.serve = "", ("--listen", f"127.0.0.1:{port}", "--set", "log=json")
-    run.start("server")
+def test_what_was_learned_is_exported(team, psofed, broker):
+    run = team(SMALL, broker.url, serve=("--set", "log=json"))
+    run.start("server", *range(3))
     run.finish()
     rows = [json.loads(line) for line in run.log("server").splitlines() if line.startswith("{")]
     assert [row["n"] for row in rows] == list(range(40))

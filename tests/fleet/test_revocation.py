@@ -49,6 +49,16 @@ def test_a_revoked_client_comes_back_with_a_new_key_only_and_the_others_do(keys,
     assert sorted(each.revoked for each in Authority(keys).made() if each.name == "0") == [0, 1]
 
 
+def test_a_revoked_server_loses_its_connection_and_its_rights(links, keys, psofed):
+    old, one = links("server", "p/+/u"), links("1", "p/1/d")
+    assert "and start that again: it ends" in psofed("deploy", "keys", "revoke", "server").stdout
+    links.broker.stop()
+    links.broker.start()
+    wait_for(lambda: one.get(1) == Event("up"))
+    wait_for(lambda: (event := old.get(1)) and "not revoked" in event.data)
+    assert not old.up
+
+
 def test_a_session_of_tls_is_not_resumed_by_a_revoked_client(keys, links):
     context = who(keys, "0").context()
 
@@ -97,6 +107,7 @@ def test_commands_at_the_same_time_do_not_undo_each_other(keys):
 
 
 def test_who_has_no_certificate_and_damaged_files_are_named(keys, refused):
+    refused("broker cannot be revoked", "keys", "revoke", "broker")
     for name in ("7", "nobody"):
         refused(f"has no certificate of {name!r}", "keys", "revoke", name)
     copy = next((keys / "issued").glob("0-*.pem"))

@@ -4,20 +4,22 @@ from itertools import pairwise
 from time import monotonic
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers.loopback import World
 from psofed.fleet import mqtt
 from psofed.fleet.broker import speaker
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy
-from psofed.fleet.timeouts import ALERT, HURRY, LEAST, LONGEST, PROBE, Timeouts
+from psofed.fleet.timeouts import ALERT, DRAG, HOLD, HURRY, LEAST, LONGEST, PROBE, Timeouts
 
 
 def asleep(timeouts, k=1, now=100.0):
     """Client k, heard before, falls asleep some seconds later; when."""
     timeouts.hear(k, "accepted", now)
     timeouts.ask([k], now)
-    now += timeouts.limit(k, now)
+    now += timeouts.limit(now)
     timeouts.put_to_sleep(timeouts.overdue(now), now)
     assert k in timeouts.asleep
     return now
@@ -25,12 +27,12 @@ def asleep(timeouts, k=1, now=100.0):
 
 def test_a_client_is_waited_for_a_few_times_as_long_as_it_usually_takes():
     timeouts = Timeouts()
-    assert timeouts.limit(1, 0.0) == LEAST
+    assert timeouts.limit(0.0) == LEAST
     for n in range(40):
         timeouts.ask([1], 100.0 * n)
         timeouts.hear(1, "accepted", 100.0 * n + 2.0)
-    assert timeouts.limit(1, 4000.0) == pytest.approx(8.0)
-    assert Timeouts(1.5).limit(1, 0.0) == 1.5
+    assert timeouts.limit(4000.0) == pytest.approx(8.0)
+    assert Timeouts(1.5).limit(0.0) == 1.5
 
 
 def test_where_one_is_gone_the_others_have_less_time_for_a_while():
@@ -38,20 +40,20 @@ def test_where_one_is_gone_the_others_have_less_time_for_a_while():
     now = asleep(timeouts, 1)
     timeouts.ask([2], now)
     timeouts.hear(2, "accepted", now + 0.01)
-    assert timeouts.limit(2, now) == timeouts.limit(3, now) == HURRY
-    assert timeouts.limit(2, now + ALERT) == LEAST
+    assert timeouts.limit(now) == HURRY
+    assert timeouts.limit(now + ALERT) == LEAST
     slow = Timeouts()
     slow.ask([2], 0.0)
     slow.hear(2, "accepted", 5.0)
-    assert slow.limit(2, asleep(slow, 1)) == 20.0
+    assert slow.limit(asleep(slow, 1)) == 20.0
 
 
 def test_a_slow_client_that_was_too_late_once_is_waited_for_longer_and_then_in_time():
     timeouts, now, late = Timeouts(), 0.0, 0
     for _ in range(10):
         timeouts.ask([1], now)
-        if timeouts.limit(1, now) <= 7.0:
-            timeouts.put_to_sleep([1], now + timeouts.limit(1, now))
+        if timeouts.limit(now) <= 7.0:
+            timeouts.put_to_sleep([1], now + timeouts.limit(now))
             assert timeouts.hear(1, "late", now + 7.0)
             late += 1
         else:
@@ -177,3 +179,44 @@ def test_a_present_client_answers_a_probe_with_one_hello_and_an_older_one_ignore
         devices[1]._network(mqtt.Event("message", "", probe))
     assert len(devices[1].link.sent) <= sent[0] + 1 + 5
     assert wire.WORDS.index(wire.ASLEEP) == 4  # that older clients do not know: an empty word
+
+
+@settings(max_examples=8)
+@given(
+    st.lists(st.sampled_from((None, 0.0, 0.3, 1.0, 2.9, 9.0)), min_size=1, max_size=4),
+    st.sampled_from(("late", "hello")),
+)
+def test_whatever_one_client_does_it_holds_rounds_up_for_a_tenth_of_the_time_at_most(delays, wakes):
+    timeouts, now, longer = Timeouts(), 0.0, 0.0
+    for n in range(1500):  # ten a second; client 0 answers after its delay, or never
+        delay, begun = delays[n % len(delays)], now
+        timeouts.begin(now, 0.1)
+        timeouts.ask(range(5), now)
+        for k in range(1, 5):
+            timeouts.hear(k, "accepted", now + 0.01)
+        now += 0.1
+        while True:
+            timeouts.put_to_sleep(timeouts.overdue(now), now)
+            done = delay is not None and now >= begun + delay
+            if 0 in timeouts.asleep or done or now >= begun + 10.0:
+                break
+            now += 0.1
+        if done and 0 not in timeouts.asleep:
+            timeouts.hear(0, "accepted", now)
+        longer += now - begun - 0.1
+        timeouts.hear(0, wakes, now)  # it wakes as soon as it can
+        assert longer <= HOLD + DRAG * now + 0.2
+    assert longer < 5.0 or delays != [0.0]
+
+
+def test_a_stale_upload_is_no_answer_to_the_open_round():
+    loop, devices, gone, *_ = fleet(None)
+    loop.run(3)
+    gone |= set(devices)
+    loop._ask()
+    now, k = monotonic(), loop.coordinator.missing[0]
+    stale = wire.Frame(wire.UPLOAD, loop.coordinator.plan.digest, 1, wire="float32", body=bytes(12))
+    for _ in range(3):
+        loop._message(k, wire.encode(stale))
+    assert loop.coordinator.server.ledger.reasons["late"] == 3
+    assert k in loop.timeouts.overdue(now + LEAST + 1.0)

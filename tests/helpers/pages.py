@@ -36,7 +36,9 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-PORTS = re.compile(r"(?<=127\.0\.0\.1:)(?:1883|8080|8883)|(?<=--dashboard )8080|(?<=--port )8883")
+PORTS = re.compile(
+    r"(?<=127\.0\.0\.1:)(?:1883|8080|8883)|(?<=--dashboard )8080|(?<=--port )8883|(?<=mosquitto -p )1883"
+)
 SECONDS = 240  # for one block: machines are shared
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tomli_w
 
-from helpers.devices import Team, free_port, listening, wait_for
+from helpers.devices import Team, wait_for
 from helpers.small_tables import write_rows
 from psofed.cli.laws import executors
 from psofed.fleet.protocol import deployment as plans
@@ -36,19 +36,16 @@ def handed(tmp_path_factory):
     return file
 
 
-def test_the_file_is_served_and_devices_feed_it_rows(handed, start, tmp_path):
+def test_the_file_is_served_and_devices_feed_it_rows(handed, start, tmp_path, broker):
     text = re.sub(r'file = ".*"', 'file = ""', handed.read_text())  # a device has no table
-    file, port = tmp_path / "run.toml", free_port()
+    file = tmp_path / "run.toml"
     file.write_text(text)
-    url = f"mqtt://127.0.0.1:{port}"
-    serve = ("--listen", f"127.0.0.1:{port}", "--set", "every=0.05", "--set", "deadline=0.2")
-    team = Team(tmp_path, file, "", serve)
+    team = Team(tmp_path, file, broker.url, ("--set", "every=0.05", "--set", "deadline=0.2"))
     devices, truth = {}, {}
     try:
         team.start("server")
-        wait_for(lambda: listening(port), 60)
         for name in ("harbour", "quarry"):
-            devices[name] = _device(start, file, tmp_path, name, url)
+            devices[name] = _device(start, file, tmp_path, name, broker.url)
             truth[name] = _feed(devices[name], name)
         for name in devices:
             wait_for(lambda name=name: len(_answers(tmp_path, name)) == len(truth[name]), 120)
@@ -90,7 +87,9 @@ def _feed(device, name, count=200):
     return [float(row["pollutant"]) for row in rows]
 
 
-def test_a_recorded_file_is_replayed_in_lockstep_and_equals_the_simulation(handed, tmp_path):
+def test_a_recorded_file_is_replayed_in_lockstep_and_equals_the_simulation(
+    handed, tmp_path, broker
+):
     text = handed.read_text().replace('clock = "live"', 'clock = "lockstep"')
     text = re.sub(r"\nrounds = \d+", "\nrounds = 40", text)
     # Ticks of the warm-up, too; what comes after them judges.
@@ -107,14 +106,9 @@ def test_a_recorded_file_is_replayed_in_lockstep_and_equals_the_simulation(hande
     again = plan.experiment.stream.recorded(example.PATH, names.index("mill"))
     np.testing.assert_array_equal(x, again[0])
     np.testing.assert_array_equal(y, again[1])
-    port = free_port()
-    team = Team(tmp_path, path, "", ("--listen", f"127.0.0.1:{port}"))
+    team = Team(tmp_path, path, broker.url)
     try:
-        team.start("server")
-        wait_for(lambda: listening(port))
-        team.url = f"mqtt://127.0.0.1:{port}"
-        for k in range(len(names)):
-            team.start(k)
+        team.start("server", *range(len(names)))
         assert team.running["server"].wait(120) == 0, team.log("server")
     finally:
         team.stop()

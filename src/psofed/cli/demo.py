@@ -58,8 +58,12 @@ def _play(folder: Path, rounds: int) -> None:
     except OSError as error:
         found, right = f"cannot be made: {error.strerror}", "give a new folder"
         raise InputError(str(file), found, right) from None
-    say(f"{CLIENTS} clients, cohorts of 4, PSO-Fed, M = 40 of D = 200; MSE on noise-free targets.")
+    from psofed.fleet.broker import Broker
+
     team = Team(folder, file, rounds)
+    broker = Broker(team.ports[0])
+    broker.open()
+    say(f"{CLIENTS} clients, cohorts of 4, PSO-Fed, M = 40 of D = 200; MSE on noise-free targets.")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # as Ctrl-C does
     try:
         for who in ("server", *map(str, range(CLIENTS))):
@@ -68,11 +72,12 @@ def _play(folder: Path, rounds: int) -> None:
         bytes_moved = _rounds(team, rounds)
     finally:
         team.stop()
+        broker.close()
     _prove(file, rounds, bytes_moved)
 
 
 class Team:
-    """The processes of the demo: a server with its broker, and the clients."""
+    """The processes of the demo: a server and clients."""
 
     def __init__(self, folder: Path, file: Path, rounds: int) -> None:
         self.folder, self.file = folder, file
@@ -82,11 +87,11 @@ class Team:
 
     def start(self, who: str) -> None:
         """The server, or a client by its number."""
-        here, shown = f"127.0.0.1:{self.ports[0]}", str(self.ports[1])
-        words = ["client", "--id", who, "--broker", f"mqtt://{here}"]
+        words = ["client", "--id", who]
         if who == "server":
-            words = ["serve", "--listen", here, "--dashboard", shown]
+            words = ["serve", "--dashboard", str(self.ports[1])]
             words += ["--set", f"every={self.pace}", "--set", "log=json"]
+        words += ["--broker", f"mqtt://127.0.0.1:{self.ports[0]}"]
         command = [sys.executable, "-m", "psofed", "deploy", words[0], str(self.file), *words[1:]]
         with (self.folder / f"{who}.log").open("a") as log:
             self.running[who] = subprocess.Popen(

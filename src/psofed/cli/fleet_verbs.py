@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli.verbs import Sentences
+from psofed.cli.verbs import FILE, Sentences
 
 _state = click.argument("state", type=click.Path(path_type=Path))
 _clients = click.argument("clients", metavar="K...", nargs=-1, required=True,
@@ -98,7 +98,11 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
               help="Clients keep their models. [default: they begin anew, with the restored one]"
               )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Only list the rounds with a snapshot.")
-def restore(state: Path, n: int | None, keep_clients: bool, listed: bool) -> None:
+@click.option("--plan", type=FILE, metavar="FILE",
+              help="The file of the run, if STATE is a copy and the run has plug-ins.")  # fmt: skip
+def restore(
+    state: Path, n: int | None, keep_clients: bool, listed: bool, plan: Path | None
+) -> None:
     """Put an earlier model of the server in STATE into service, or an old copy of its folder.
 
     With --round, the model of that round is in service from the next round on: the numbers of
@@ -117,7 +121,7 @@ def restore(state: Path, n: int | None, keep_clients: bool, listed: bool) -> Non
     if n is None and keep_clients:
         raise InputError("--round", "is missing", "give it with --keep-clients")
     if n is None:
-        last = requests.revive(state)
+        last = requests.revive(state, plan)
         print(f"The copy has round {last}. Start it with `psofed deploy serve`; it goes on"
               " behind the last round that its clients have seen.")  # fmt: skip
         return

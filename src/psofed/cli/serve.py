@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 @click.command(cls=Deploys)
 @click.argument("file", type=FILE)
 @click.option("--state", type=FILE, required=True, help="State folder.")
-@click.option("--broker", metavar="URL",
-              help="mqtt:// or mqtts://HOST:PORT. [default: start an embedded broker]")  # fmt: skip
-@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:1883", show_default=True,
-              help="Address of the embedded broker.")  # fmt: skip
+@click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help="Stop after N rounds. [default: lockstep FILE's rounds, live no end]"
               )  # fmt: skip
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
               help="Serve a dashboard for browsers, and metrics; port 0 takes any free port."
               )  # fmt: skip
 @deploy_options
-def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
+def serve(file: Path, state: Path, broker: str, **wishes: Any) -> None:
     """Run the server of the run in FILE: in each round invite, collect, fold and commit.
 
     The state folder holds all state. A server that is started again continues after its last
@@ -52,11 +49,10 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
 
     plan = plans.read(file, wishes["settings"])
     rounds = last_round(plan, wishes["rounds"])
-    here = f"mqtt://{listen}", "--listen"
-    address = Address.parse(*here) if broker is None else Address.parse(broker)
+    address = Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         say(f"Warning: {warning}")
-    run(plan, state, address, rounds, broker is None, wishes)
+    run(plan, state, address, rounds, wishes)
 
 
 def last_round(plan: Deployment, wanted: int | None) -> int | None:
@@ -71,12 +67,10 @@ def last_round(plan: Deployment, wanted: int | None) -> int | None:
     return wanted or most
 
 
-def run(
-    plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
-) -> None:
+def run(plan: Deployment, state: Path, address: Address, rounds: int | None, wishes: Any) -> None:
     """Start everything, serve the rounds, stop everything."""
     from psofed.fleet import mqtt
-    from psofed.fleet.broker import Broker, up_topic
+    from psofed.fleet.broker import up_topic
     from psofed.fleet.dashboard.listener import Dashboard
     from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import wire
@@ -84,7 +78,6 @@ def run(
 
     key = None if wishes["secret"] is None else read_secret(wishes["secret"])
     largest = plan.largest + wire.SEAL
-    broker = Broker(address) if embedded else None
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
         who.check("server")
@@ -97,8 +90,6 @@ def run(
     log = Log(coordinator)
     server = loop(coordinator, link, state, log)
     on_stop(server.stop)
-    if broker is not None:
-        broker.open()
     if dashboard is not None:
         log.show(server, dashboard, rounds)
     link.open()
@@ -112,8 +103,6 @@ def run(
         link.close()
         if dashboard is not None:
             dashboard.close()
-        if broker is not None:
-            broker.close()
     say(f"Stopped at round {coordinator.n}; the state is in {state}")
 
 

@@ -23,7 +23,7 @@ SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
 ALARMS = (
     "disk", "broker", "silence", "ahead", "shared", "expiry", "dropped", "forged", "retained",
-    "oversized", "quarantine",
+    "oversized", "unfolded", "quarantine",
 )  # fmt: skip
 
 
@@ -79,6 +79,7 @@ class Alarms:
         self._count("shared", sum(shared.values()), f"{clients_in_words(shared)}{SHARED}")
         self._count("dropped", sum(dropped.values()), _dropped(dropped))
         self._count("forged", forged, SEALS)
+        self._count("unfolded", coordinator.server.ledger.reasons["together"], UNFOLDED)
         self._count("retained", link.retained, RETAINED)
         self._count("oversized", link.oversized, OVERSIZED)
         for name in [name for name, until in self._until.items() if now > until]:
@@ -100,7 +101,7 @@ class Alarms:
 
     def _count(self, name: str, count: int, text: str) -> None:
         """On for a while when something has happened once more."""
-        before = self._counts.setdefault(name, 0 if name != "forged" else count)
+        before = self._counts.setdefault(name, count if name in RECORDED else 0)
         self._counts[name] = count
         if count > before:
             self._until[name] = monotonic() + HOLD
@@ -118,6 +119,11 @@ class Alarms:
         self.news.append(f"Alarm over ({name})")
 
 
+RECORDED = ("forged", "unfolded")  # those that are counted since the first start
+UNFOLDED = (
+    "COUNT answers could not be folded into the model, and were left out; the log names their"
+    " clients: if one comes again and again, `psofed deploy fleet exclude`"
+)
 SEALS = "COUNT messages had a wrong seal: another --secret at one end, or somebody else sends"
 RETAINED = (
     "COUNT retained messages were ignored: somebody left them at the broker; set"

@@ -164,6 +164,9 @@ class Authority:
 
     def revoke(self, name: str) -> int:
         """Revoke every certificate that `name` ever had; returns how many these are."""
+        if name == BROKER:  # clients have no list of their own, and would go on trusting it
+            right = "make a new authority in a new folder, with new certificates for all"
+            raise InputError(name, "cannot be revoked: no client would hear of it", right)
         with identity.alone(self.folder):
             serials = [each.serial for each in self.made() if each.name == name]
             if not serials:

@@ -1,21 +1,33 @@
-"""Brokers: where one listens, why it is not reached, who speaks on which topic; an embedded one."""
+"""Brokers: where one listens, why it is not reached, who speaks on which topic; one for trials."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import ssl
+import subprocess
+import time
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from psofed.errors import InputError
-from psofed.extras import need
 
 STRANGER = -1  # all who are not clients are one speaker
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
-CONNECTIONS = 2_000  # of an embedded broker
 HEAD = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
+
+# Of a broker for trials; what subscribers do not read is dropped, not kept.
+CONFIGURATION = """\
+listener {} 127.0.0.1
+allow_anonymous true
+set_tcp_nodelay true
+retain_available false
+max_queued_messages 100
+max_queued_bytes 1000000
+memory_limit 100000000
+"""
+SCRIPT = 'printf %s "$1" | "$0" -c /dev/stdin & cat > /dev/null; kill $!; wait'
 
 
 @dataclass(frozen=True)
@@ -88,63 +100,35 @@ def speaker(topic: str) -> int:
 
 
 class Broker:
-    """The embedded one: amqtt in a thread of this process, so that one command is enough.
+    """A mosquitto of our own on loopback, for trials: every user of this machine can use it.
 
-    It is for this machine and for trials. It knows no certificates: every user of this machine can
-    send anything to anybody.
+    It ends with this process, also if that is killed: a shell waits for the end of a pipe that we
+    hold. It gets its configuration by another pipe, so nothing is left behind.
     """
 
-    def __init__(self, address: Address) -> None:
-        if address.host not in LOOPBACK:
-            right = "install mosquitto there and give it as --broker (docs/deploy.md)"
-            found = f"is {address.host}, but the embedded broker is for this machine only"
-            raise InputError("--listen", found, right)
-        self.address = address
+    def __init__(self, port: int) -> None:
+        self.address = Address("127.0.0.1", port)
 
     def open(self) -> None:
-        """Listen; an InputError if the port is taken or the broker is not installed."""
-        need("amqtt", "deploy", "brokers of our own", ", or give a --broker")
-        import asyncio
-        import logging
-        import threading
-
-        from amqtt.errors import AMQTTError, BrokerError
-
-        for name in ("amqtt", "transitions"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="broker")
-        self._thread.start()
-        bind = f"{self.address.host}:{self.address.port}"
-        listener = {"type": "tcp", "bind": bind, "max_connections": CONNECTIONS}
-        config = {"listeners": {"default": listener}, "plugins": ANYBODY}
-        try:
-            self._broker = self._call(_start(config))
-        except (AMQTTError, BrokerError, OSError) as error:
-            self._stop_loop()
-            found = f"cannot be used for listening: {error.__cause__ or error}"
-            right = "if a broker is there, give it as --broker; or give another --listen"
-            raise InputError(str(self.address), found, right) from None
+        """Listen; an InputError if it is not installed, or the port is taken."""
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+        program = shutil.which("mosquitto", path=path)
+        if program is None:
+            right = "install it (apt install mosquitto, brew install mosquitto)"
+            raise InputError("mosquitto", "is not installed, and no broker is named", right)
+        command = ["/bin/sh", "-c", SCRIPT, program, CONFIGURATION.format(self.address.port)]
+        devnull = subprocess.DEVNULL
+        self._shell = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=devnull, stderr=devnull, start_new_session=True
+        )
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex((self.address.host, self.address.port)) == 0:
+                    return
+            time.sleep(0.05)
+        self.close()
+        raise InputError(str(self.address), "cannot be used by a broker of our own", "try again")
 
     def close(self) -> None:
-        """Stop listening."""
-        self._call(self._broker.shutdown())
-        self._stop_loop()
-
-    def _call(self, work: Any) -> Any:
-        from asyncio import run_coroutine_threadsafe
-
-        return run_coroutine_threadsafe(work, self._loop).result(timeout=20)
-
-    def _stop_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
-        self._loop.close()
-
-
-async def _start(config: dict[str, Any]) -> Any:
-    from amqtt.broker import Broker as Amqtt
-
-    broker = Amqtt(config)
-    await broker.start()
-    return broker
+        """End it."""
+        self._shell.communicate()

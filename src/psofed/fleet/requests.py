@@ -21,12 +21,11 @@ import numpy as np
 from psofed.errors import InputError
 from psofed.federation import records
 from psofed.federation.membership import ACTS, Change
-from psofed.federation.records import number
+from psofed.federation.records import number, taken
 from psofed.federation.schema import inside
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.protocol.deployment import PLAN
 from psofed.fleet.protocol.history import LOG, STATE, changes
 from psofed.fleet.protocol.members import VACANT, WORDS, MemberTable
 from psofed.fleet.protocol.server_state import Ledger
@@ -38,6 +37,7 @@ AGAIN = 1.0  # seconds between two looks whether there is a server at all
 PATIENCE = 60.0  # seconds that a command waits for the server
 SMALL = 2_000_000  # bytes of a request
 MOST = 100_000  # clients that are added at once, or numbers that are skipped for ever
+SERVE = "start the server with that file, `psofed deploy serve FILE`, and ask again"
 LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
 
 
@@ -146,7 +146,7 @@ def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> l
         if asked is not None and not _withdrawn(asked):
             return None
         with store.starting(folder):
-            coordinator = Coordinator(plans.read(state / PLAN), folder)
+            coordinator = Coordinator(plans.kept(state, right=SERVE), folder)
             return in_words(perform(coordinator, request))
     finally:
         folder.close()
@@ -188,8 +188,11 @@ def _withdrawn(path: Path) -> bool:
     return True
 
 
-def revive(state: Path) -> int:
-    """Put an old copy of a server's folder into service; the round that it has."""
+def revive(state: Path, plan: Path | None = None) -> int:
+    """Put an old copy of a server's folder into service; the round that it has.
+
+    Its plan is in it, unless the user names one.
+    """
     record(state)
     try:
         folder = StateFolder(state)
@@ -197,12 +200,12 @@ def revive(state: Path) -> int:
         right = "stop it, or give --round to go back while it runs"
         raise InputError(str(state), "is in use by a server", right) from None
     try:
-        plan = plans.read(state / PLAN)
+        made = plans.kept(state, plan)
         for path in state.glob(f"{REQUEST}*"):  # of the server that was copied, and done by it
             path.unlink()
         with store.starting(folder):
-            start = Coordinator(plan, folder).incarnation + LEAP
-            coordinator = Coordinator(plan, folder, start=start)
+            start = Coordinator(made, folder).incarnation + LEAP
+            coordinator = Coordinator(made, folder, start=start)
             coordinator.revive()
         return coordinator.n
     finally:
@@ -213,16 +216,17 @@ def snapshots(state: Path) -> list[int]:
     """The rounds to which the server can go back."""
     record(state)
     try:
-        return sorted(int(path.name[len(STATE) :]) for path in state.glob(f"{STATE}[0-9]*"))
+        names = [path.name[len(STATE) :] for path in state.glob(f"{STATE}*")]
+        return sorted(int(name) for name in names if name.isdecimal())
     except OSError as error:
         raise InputError(str(state), f"cannot be read: {error.strerror}", "give another") from None
 
 
 def members(state: Path) -> dict[str, Any]:
     """Who is a member, since when, with how many answers; also while the server runs."""
-    plan, arrays = record(state)
-    table = MemberTable(plan.experiment.clients)
+    arrays = record(state)
     with inside(where=str(state)):
+        table = MemberTable(len(taken(arrays, "accepted", np.int64, (None,), 0)))
         table.restore(arrays)
         ledger = Ledger(len(table))
         ledger.restore(arrays)
@@ -243,19 +247,19 @@ def history(state: Path) -> str:
     """The changes so far as tables [[fleet]]."""
     import tomli_w
 
-    _, arrays = record(state)
+    arrays = record(state)
     with inside(where=str(state)):
         count = number(arrays, "logged")
     found = changes(reader(state)(LOG), count, str(state))
     return tomli_w.dumps({"fleet": [change.to_table() for change in found]}) if found else ""
 
 
-def record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
-    """The plan and the newest record of a server's folder, which another process may be using."""
+def record(state: Path) -> dict[str, Any]:
+    """The newest record of a server's folder, which another process may be using."""
     found = newest(reader(state), str(state))[0] if state.is_dir() else None
     role = None if found is None else found.about.get("role")
     if found is None or role != "server":
         what = "no state folder of a server" if role is None else f"the state folder of {role}"
         right = "give the folder that `psofed deploy serve --state` was given"
         raise InputError(str(state), f"is {what}", right)
-    return plans.read(state / PLAN), found.arrays
+    return found.arrays

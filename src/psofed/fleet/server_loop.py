@@ -89,8 +89,8 @@ class ServerLoop:
         for k in closed.left_out:
             self.on_message(k, "masks" if closed.void else "together")
             if not closed.void:
-                why = "with those of others the model would not be finite"
-                self.on_news(f"round {closed.n}: the answer of client {k} is left out, {why}")
+                line = f"round {closed.n}: the answer of client {k} is left out: {closed.why}"
+                self._report("together", line)
         if closed.void:
             self._report(closed.void, f"round {closed.n} is void: {closed.void}")
 
@@ -101,8 +101,10 @@ class ServerLoop:
     def _collect(self) -> bool:
         """Rule 9: wait for the cohort; whether the round is to be closed."""
         self._move(monotonic())
-        self._ask()
         opened = asked = monotonic()
+        if self.timeouts is not None:
+            self.timeouts.begin(opened, self.every)
+        self._ask()
         while not self.coordinator.complete and not self.stopped:
             now = monotonic()
             if not self.link.up:
@@ -213,7 +215,8 @@ class ServerLoop:
             self._ask()
         self.on_message(k, outcome)
         timeouts = self.timeouts
-        if timeouts is not None and outcome in HEARD and timeouts.hear(k, outcome, monotonic()):
+        heard = outcome in HEARD and not (outcome == "late" and k in self.coordinator.missing)
+        if timeouts is not None and heard and timeouts.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
             self.on_news(f"client {k} is back")
         if outcome in ("accepted", "revealed"):

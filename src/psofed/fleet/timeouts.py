@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import median
 
 LEAST = 3.0  # seconds that every client has to answer, unless others are stated
 HURRY = 0.5  # the same while others fall asleep: where one is gone, there may be more
 ALERT = 30.0  # seconds that this lasts after the last one
 USUALLY = 4.0  # times as long as it usually takes: so long a client is waited for
 SHARE = 0.25  # of the newest answer in what is usual
+HOLD, DRAG = 10.0, 0.1  # seconds for which one client may hold rounds up, and the share of all time
 NAMED = 5  # clients that a line names
 PROBE, LONGEST = 10.0, 600.0  # seconds until a client that is asleep is probed: first, and at most
 
@@ -26,19 +28,28 @@ class Sleeper:
     wait: float  # seconds to the probe after the next one
     probe: float  # when it is probed
     heed: float  # a hello before this time does not wake it
+    until: float = 0.0  # nothing wakes it before this time
 
 
 @dataclass
 class Timeouts:
     """Who was asked when, who has answered, who is asleep."""
 
-    patience: float | None = None  # seconds; None: by what is usual for the client
+    patience: float | None = None  # seconds; None: by what is usual in the fleet
     asleep: dict[int, Sleeper] = field(default_factory=dict)
-    _asked: dict[int, float] = field(default_factory=dict)  # when, and nothing was heard since
+    _asked: dict[int, float] = field(default_factory=dict)  # when, by who has not answered since
     _usual: dict[int, float] = field(default_factory=dict)  # seconds to an answer, by client
-    _fleet: float | None = None  # the same of all
+    _fleet: float | None = None  # the median of these, which no minority can move far
+    _pace: float = 0.0  # from when on the open round takes longer than it would anyway
+    _held: dict[int, tuple[float, float]] = field(default_factory=dict)  # seconds of whom, since
     _alert: float = -ALERT  # when somebody fell asleep
     _sleeps: dict[int, int] = field(default_factory=dict)  # how often since the last answer
+
+    def begin(self, now: float, every: float) -> None:
+        """A round is opened, and is to take so many seconds at least."""
+        for k in self._asked:
+            self._charge(k, now)
+        self._pace = now + every
 
     def ask(self, clients: Iterable[int], now: float) -> None:
         """These have been asked; a question that is repeated is the same one."""
@@ -50,12 +61,12 @@ class Timeouts:
         """A message of client k that is not refused, or only late; whether it wakes."""
         sleeper = self.asleep.get(k)
         if outcome in ("accepted", "late"):
+            self._charge(k, now)
             asked = self._asked.pop(k, None) if sleeper is None else sleeper.asked
             if asked is not None:
                 self._usual[k] = _mean(self._usual.get(k), now - asked)
-                self._fleet = _mean(self._fleet, now - asked)
             self._sleeps.pop(k, None)
-        if sleeper is None:
+        if sleeper is None or now < sleeper.until:
             return False  # a hello alone is no answer
         if outcome == "ahead":  # it is there, but cannot answer yet
             sleeper.wait = PROBE
@@ -65,27 +76,49 @@ class Timeouts:
         del self.asleep[k]
         return True
 
-    def limit(self, k: int, now: float) -> float:
-        """Seconds that client k has to answer."""
+    def limit(self, now: float) -> float:
+        """Seconds that every client has to answer."""
         if self.patience is not None:
             return self.patience
-        usual = self._usual.get(k, self._fleet)
-        if usual is None:
+        if not self._usual:
             return LEAST
-        return max(HURRY if now < self._alert + ALERT else LEAST, USUALLY * usual)
+        self._fleet = median(self._usual.values())
+        return max(HURRY if now < self._alert + ALERT else LEAST, USUALLY * self._fleet)
+
+    def held(self, k: int, now: float) -> float:
+        """Seconds for which client k has held rounds up, of which a tenth of all time is forgiven.
+
+        It does so when the pace of the rounds, and a few times what is usual, are over.
+        """
+        seconds, since = self._held.get(k, (0.0, now))
+        before = max(seconds - DRAG * (now - since), 0.0)
+        if k not in self._asked or self._fleet is None or self.patience is not None:
+            return before
+        return before + max(now - max(self._pace, self._asked[k] + USUALLY * self._fleet), 0.0)
+
+    def _charge(self, k: int, now: float) -> None:
+        self._held[k] = self.held(k, now), now
 
     def overdue(self, now: float) -> list[int]:
-        """Those who have been silent for too long."""
-        return [k for k, asked in self._asked.items() if now >= asked + self.limit(k, now)]
+        """Those who have been silent for too long, now or in many rounds together."""
+        limit = self.limit(now)
+        return [k for k, t in self._asked.items() if now >= t + limit or self.held(k, now) > HOLD]
 
     def put_to_sleep(self, clients: Iterable[int], now: float) -> None:
-        """These are asleep. Who is so again without an answer between needs longer to wake."""
+        """These are asleep. Who is so again without an answer between needs longer to wake.
+
+        Who has held rounds up for too long sleeps until that is a tenth of the time.
+        """
         for k in clients:
-            self._alert = now
+            held = self.held(k, now)
+            self._held[k] = held, now
+            until = now + held / DRAG if held > HOLD else 0.0
+            self._alert = self._alert if until else now
             times = self._sleeps[k] = self._sleeps.get(k, 0) + 1
             wait = min(PROBE * 2 ** min(times - 1, 10), LONGEST) * random.uniform(1.0, 1.2)
             heed = now if times == 1 else now + wait
-            self.asleep[k] = Sleeper(self._asked.pop(k), wait, now + wait, heed)
+            probe = max(now + wait, until)
+            self.asleep[k] = Sleeper(self._asked.pop(k), wait, probe, heed, until)
 
     def due(self, now: float) -> list[int]:
         """Those who are to be probed now; the next time after twice as long."""
@@ -103,7 +136,7 @@ class Timeouts:
     def forget(self, members: Iterable[int]) -> None:
         """All but these have left."""
         here = set(members)
-        for table in (self._asked, self._usual, self._sleeps, self.asleep):
+        for table in (self._asked, self._usual, self._held, self._sleeps, self.asleep):
             for k in [k for k in table if k not in here]:
                 del table[k]
 

@@ -30,7 +30,7 @@ from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.members import Awake, MemberTable, Presence, RowCohorts
 from psofed.fleet.protocol.server import refuse_policy
-from psofed.fleet.protocol.store import SLOTS, Disk, Store, put
+from psofed.fleet.protocol.store import SLOTS, Disk, Store, put, reader
 from psofed.stages.attacks.contract import Options as Attack
 from psofed.stages.checks import outliers
 from psofed.stages.checks.contract import SampleCheck
@@ -306,6 +306,20 @@ def read(path: str | Path, changes: Iterable[str] = ()) -> Deployment:
         raise next(each.blame(error) for each in given if each.key in error.field) from None
     with inside(where=str(path)):
         return Deployment(experiment, deploy)
+
+
+def kept(folder: Path, named: Path | None = None, right: str = "") -> Deployment:
+    """The plan that lies in a state folder, or the file that its user has `named` instead.
+
+    The folder may come from anybody, so no code is imported for it; `right` says what to do then.
+    """
+    if named is not None:
+        return read(named)
+    if reader(folder)(PLAN) is None:
+        right = f"give the file with which the server was started: --plan {PLAN}"
+        raise InputError("", f"is a folder without {PLAN}", right, str(folder))
+    with plugins.refused(right or f"allow it by naming the file: --plan {folder / PLAN}"):
+        return read(folder / PLAN)
 
 
 def settings(path: str | Path) -> Deploy:

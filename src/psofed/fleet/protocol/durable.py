@@ -45,9 +45,10 @@ class Closed:
     missing: tuple[int, ...]
     up: int  # bytes of the frames that were accepted, and of reports
     down: int  # bytes of the frames that were sent, repetitions included
-    left_out: tuple[int, ...]  # answered, but together the model would not have been finite
+    left_out: tuple[int, ...]  # answered, but could not be folded in
     gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
     void: str = ""  # why nothing was folded in, of a masked round (rule 19)
+    why: str = ""  # what was wrong with the first who was left out
 
 
 class DurableServer:
@@ -116,7 +117,8 @@ class DurableServer:
         missing, out = [k for k in asked if k not in answered], ids[folded.left_out].tolist()
         counts, gap = (len(asked), len(answered)), int(after.n - after.fresh.min())
         up, down = self.server.sent
-        return Closed(self.n, *counts, tuple(missing), up, down, tuple(out), gap, folded.void)
+        outcome = folded.void, folded.why if out else ""
+        return Closed(self.n, *counts, tuple(missing), up, down, tuple(out), gap, *outcome)
 
     def _publish(self, after: ServerState) -> None:
         """The global model as a separate file, for other programs."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from psofed.federation.contract import Array, Method, State, rows
+from psofed.federation.plugins import said
 from psofed.federation.round import close_round, closes
 from psofed.federation.stage import within
 from psofed.fleet.protocol.masking import GARBAGE, Unmasking, Uploads
@@ -18,7 +19,6 @@ from psofed.stages.attacks.contract import Attacked
 from psofed.stages.defences.contract import OWN, Defended
 
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
-UNUSABLE = (ValueError, IndexError, np.linalg.LinAlgError)  # what a fold says of such values
 
 
 def values_of(
@@ -34,9 +34,10 @@ def values_of(
     try:
         if not uploads or not answer:
             raise ValueError(f"in round {n} there must be {'some' if uploads else 'none'}")
-        values = now.method.decode(answer, up=True)
-    except (ValueError, IndexError) as error:
-        raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {error}") from None
+        with np.errstate(invalid="ignore"):  # a signalling NaN is refused below
+            values = now.method.decode(answer, up=True)
+    except Exception as error:  # whatever a decoder says of bytes that are not its own
+        raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {said(error)}") from None
     if not np.isfinite(values).all():
         raise RefusedError("finite", f"client {k} sent values that are not finite")
     if not hidden and _largest(now, k, values, bound) > bound:
@@ -52,8 +53,8 @@ def _largest(now: ServerState, k: int, values: Array, bound: float) -> float:
     try:
         found = model(now.method, one_of(now, row, values))
         return largest if found is None else float(np.abs(found).max(initial=0))
-    except UNUSABLE as error:
-        raise RefusedError("values", f"client {k} sent unusable values: {error}") from None
+    except Exception as error:
+        raise RefusedError("values", f"client {k} sent unusable values: {said(error)}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,34 +65,50 @@ class Folded:
     rows: list[int]
     left_out: list[int]  # answered, but could not be folded in with the others
     void: str = ""  # why nothing was folded in, of a masked round
+    why: str = ""  # what was wrong with the first who was left out
 
 
 def all_of(now: ServerState, uploads: Uploads) -> Folded:
     """The state after the open round, and who had to be left out.
 
-    Uploads that are fine alone may give a model that is not finite together: then the largest is
-    left out, and the next largest, until it is. No client can end a server in this way.
+    Whatever a fold raises, no client can end a server in this way, also not after its next start:
+    first those are left out that cannot be folded in alone, and if the others give no finite model
+    together, the largest, and the next largest, until they do.
     """
-    left = dict(uploads)
+    left, why = dict(uploads), ""
     largest = sorted(uploads, key=lambda row: (_size(uploads[row]), row))
-    for _ in range(len(uploads) + 1):
+    for tried in range(len(uploads) + 2):
         try:
             state = folded(now.method, now.copied(), now.n, left)
-            return Folded(state, list(left), [row for row in uploads if row not in left])
-        except UNUSABLE:
-            if largest:
+            out = [row for row in uploads if row not in left]
+            return Folded(state, list(left), out, why=why)
+        except Exception as error:
+            why = why or said(error)
+            if not tried:
+                left = {row: values for row, values in left.items() if _alone(now, row, values)}
+                largest = [row for row in largest if row in left]
+            elif largest:
                 del left[largest.pop()]
-    return Folded(now.copied(), [], list(uploads))
+    return Folded(now.copied(), [], list(uploads), why=why)
+
+
+def _alone(now: ServerState, row: int, values: Array | None) -> bool:
+    """Whether an upload can be folded in if there is no other."""
+    try:
+        folded(now.method, now.copied(), now.n, {row: values})
+    except Exception:
+        return False
+    return True
 
 
 def sum_of(now: ServerState, uploads: Uploads, masks: Unmasking, answered: Sequence[int]) -> Folded:
     """Rule 19: the state after the open round, with the sum of all or without any."""
-    opened, void = masks.opened(uploads, answered)
     try:
+        opened, void = masks.opened(uploads, answered)
         state = folded(now.method, now.copied(), now.n, opened, np.float64)
-    except ValueError:
+    except Exception:
         opened, void = {}, GARBAGE
-        state = folded(now.method, now.copied(), now.n, opened)
+        state = all_of(now, opened).state
     return Folded(state, list(opened), [row for row in uploads if row not in opened], void)
 
 

@@ -75,11 +75,11 @@ class StateFolder:
 
     def _close_to_others(self) -> None:
         """Refuse what others may have changed; what they could only read is closed to them."""
-        found = self.path.stat()
+        found = owned(self.path)
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             right = f"if you trust what is in it: chmod 700 {self.name}"
             raise InputError(self.name, "can be changed by other users", right)
-        if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+        if found.st_mode & 0o077:
             with suppress(PermissionError):  # some file systems have one mode for all
                 os.chmod(self.path, 0o700)
                 self.notes.append("other users could read it; from now on they cannot (mode 700)")
@@ -146,10 +146,16 @@ def private(path: Path, flags: int) -> int:
         with suppress(PermissionError):
             if found.st_mode & 0o077:
                 os.fchmod(handle, 0o600)
-            if os.geteuid() == 0:  # a server that is not root has to read what root did for it
-                owner = os.stat(path.parent)
-                os.fchown(handle, owner.st_uid, owner.st_gid)
     return handle
+
+
+def owned(folder: Path) -> os.stat_result:
+    """A folder of ours; what is in another's can be anything, and change at any time."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        right = f"run it as that user (sudo -u '#{found.st_uid}'), or make the folder yours (chown)"
+        raise InputError(str(folder), f"belongs to user {found.st_uid}, not to you", right)
+    return found
 
 
 def write(path: Path, data: bytes) -> None:
@@ -280,6 +286,7 @@ def reader(path: Path) -> Callable[[str], bytes | None]:
 
     def read(name: str) -> bytes | None:
         try:
+            owned(path)
             with os.fdopen(private(path / name, os.O_RDONLY), "rb") as file:
                 return file.read()
         except FileNotFoundError:

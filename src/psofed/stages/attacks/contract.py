@@ -121,7 +121,9 @@ class Attack:
         assert mix is not None
         sent = mix.own * w_k + self.offset(n, k)
         if mix.server:
-            assert w is not None
+            if w is None:
+                found = "needs the server's model, and a method of the experiment has no server"
+                raise InputError("attack", found, "use another attack, or leave that method out")
             sent += mix.server * w[..., None, :]
         if mix.mean or mix.spread:
             mean, spread = of_honest(w_k, bad)

@@ -6,6 +6,7 @@ numbers. Rows come in batches of a fixed size, so that memory does not grow with
 
 from __future__ import annotations
 
+import csv
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from xml.parsers import expat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,7 +270,11 @@ def _cells(column: Any) -> Any:
 def _of_parquet(path: Path, form: Form) -> Iterator[Any]:
     """A Parquet file, some rows at a time."""
     parquet = need("pyarrow.parquet", "parquet", "Parquet files")
-    with _damage(path, "Parquet"), parquet.ParquetFile(path) as file:
+    with _damage(path, "Parquet"):
+        schema, types = parquet.read_schema(path), import_module("pyarrow").types
+        texts = [f.name for f in schema if types.is_string(f.type) or types.is_large_string(f.type)]
+    # As dictionaries, so that a text that is repeated takes its room once.
+    with _damage(path, "Parquet"), parquet.ParquetFile(path, read_dictionary=texts) as file:
         yield Head(file.schema_arrow.names, replace(PLAIN, decimal=form.decimal or "."))
         yield from _cut_small(file.iter_batches(batch_size=ROWS))
 
@@ -297,13 +303,26 @@ def _cut_small(batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS):
             part = batch.slice(start, ROWS)
-            yield range(row, row + part.num_rows), [_arrow(column) for column in part.columns]
+            columns = zip(part.schema.names, part.columns, strict=True)
+            yield (
+                range(row, row + part.num_rows),
+                [_arrow(column, name) for name, column in columns],
+            )
             row += part.num_rows
 
 
-def _arrow(column: Any) -> Any:
+def _arrow(column: Any, name: str) -> Any:
     arrow = import_module("pyarrow")
     types = arrow.types
+    if types.is_dictionary(column.type):
+        words = _arrow(column.dictionary, name)
+        return [None if i is None else words[i] for i in column.indices.to_pylist()]
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        compute = import_module("pyarrow.compute")
+        most, longest = csv.field_size_limit(), compute.max(compute.binary_length(column)).as_py()
+        if (longest or 0) > most:
+            found = f"has a text of {longest:,} bytes"
+            raise InputError(f"column {show(name)}", found, f"leave out what is above {most:,}")
     if types.is_timestamp(column.type):  # with a zone or without, they are kept in UTC
         return column.cast(arrow.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
     if types.is_floating(column.type) or (types.is_integer(column.type) and not column.null_count):
@@ -317,6 +336,7 @@ def _of_excel(path: Path, form: Form) -> Iterator[Any]:
     """A sheet of an Excel file, some rows at a time."""
     openpyxl = need("openpyxl", "excel", "Excel files")
     try:
+        _refuse_bombs(path)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except (zipfile.BadZipFile, KeyError, ValueError, SyntaxError) as error:
         found = f"cannot be read as Excel: {error}"
@@ -346,6 +366,24 @@ def _of_excel(path: Path, form: Form) -> Iterator[Any]:
             yield [n for n, _ in kept], tuple(zip(*filled, strict=True)) or [()] * width
             row += len(part)
             part = list(islice(lines, ROWS))
+
+
+def _refuse_bombs(path: Path) -> None:
+    """Parts of an Excel file have no entities, which may be short and stand for gigabytes."""
+
+    def declared(*_: Any) -> None:
+        raise ValueError("it declares entities, as no program does that writes such files")
+
+    with zipfile.ZipFile(path) as parts:
+        for part in parts.namelist():
+            if part.endswith((".xml", ".rels")):
+                with parts.open(part) as file:
+                    parser = expat.ParserCreate()
+                    parser.StartDoctypeDeclHandler = declared
+                    begun: list[Any] = []
+                    parser.StartElementHandler = lambda *_, begun=begun: begun.append(1)
+                    while not begun and (data := file.read(4096)):
+                        parser.Parse(data)
 
 
 READERS = {

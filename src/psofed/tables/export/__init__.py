@@ -12,7 +12,6 @@ import numpy as np
 from psofed.core.features import LINE, FeatureMap, Waves, Whitened
 from psofed.core.native import Array
 from psofed.errors import InputError, nearest
-from psofed.federation import plugins
 from psofed.federation.schema import inside
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
@@ -47,7 +46,7 @@ def load(
             raise InputError("--plan", "is given, but MODEL is not a state folder", right)
         made = _fitted(path, client)
     else:
-        made = _deployed(path, client, _read(path) if plan is None else plans.read(plan))
+        made = _deployed(path, client, plans.kept(path, None if plan is None else Path(plan)))
     portable.check(made, str(path))
     return replace(made, command=command)
 
@@ -57,16 +56,6 @@ def unfolded(features: FeatureMap, w: Array) -> tuple[FeatureMap, Array]:
     if not isinstance(features, Whitened):
         return features, w
     return features.base, features.T.astype(np.float64) @ w
-
-
-def _read(folder: Path) -> Deployment:
-    """The plan that lies next to a state; it may be of others, so no code is imported for it."""
-    store.reader(folder)(plans.PLAN)  # a link is refused
-    if not (folder / plans.PLAN).exists():
-        right = "give the file with which the server was started: --plan run.toml"
-        raise InputError("", f"is a folder without {plans.PLAN}", right, str(folder))
-    with plugins.refused(f"allow it by naming the file: --plan {folder / plans.PLAN}"):
-        return plans.read(folder / plans.PLAN)
 
 
 def _fitted(path: Path, client: str | None) -> Portable:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import patiently, say
+from psofed.cli.logs import kept, out, say
 from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
@@ -54,9 +53,10 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     rounds = last_round(plan, wishes["rounds"])
     here = f"mqtt://{listen}", "--listen"
     address = Address.parse(*here) if broker is None else Address.parse(broker)
-    if warning := address.check(wishes["plain"]):
-        say(f"Warning: {warning}")
-    run(plan, state, address, rounds, broker is None, wishes)
+    with kept(plan.deploy.log):
+        if warning := address.check(wishes["plain"]):
+            say(f"Warning: {warning}")
+        run(plan, state, address, rounds, broker is None, wishes)
 
 
 def last_round(plan: Deployment, wanted: int | None) -> int | None:
@@ -193,14 +193,13 @@ class Log:
         if self.coordinator.plan.deploy.log == "json":
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
             table = {**vars(closed), "mse_db": mse, **totals}
-            patiently(json.dumps(table), sys.stdout)
-        else:
+            out(json.dumps(table))
+        elif self.coordinator.plan.deploy.log == "text":
             error = "" if mse is None else f", MSE {mse:.2f} dB"
             missing = f", missing {', '.join(map(str, closed.missing))}" if closed.missing else ""
-            patiently(
+            out(
                 f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
-                f" {closed.up} bytes up, {closed.down} down{error}",
-                sys.stdout,
+                f" {closed.up} bytes up, {closed.down} down{error}"
             )
 
 

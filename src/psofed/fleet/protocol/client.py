@@ -218,19 +218,26 @@ class Client:
         found = [self._answer(one) for one in x.reshape(-1, x.shape[-1])]
         return np.array(found).reshape(x.shape[:-1])
 
-    def _answer(self, x: Array) -> float:
+    def guess(self, x: Array) -> tuple[float, Array | None]:
+        """What it says of x [L], and what each expert does if there are some."""
         z = self.method.task.features(x)
         if self.mix is not None:
             mixed, guesses = self.mix.answer(self.state, x[None], z[None])
-            self._asked[x.tobytes()] = guesses[0]
-            if len(self._asked) > MOST_WAITING:
-                del self._asked[next(iter(self._asked))]
-            return float(mixed[0])
+            return float(mixed[0]), guesses[0]
         try:
-            return float(answer(self.method, self.state, x[None], z[None])[0])
+            return float(answer(self.method, self.state, x[None], z[None])[0]), None
         except KeyError:
             found = "clients of this method have no model to answer with"
             raise RefusedError("model", found) from None
+
+    def _answer(self, x: Array) -> float:
+        """The same, where what the experts said is remembered until the label comes."""
+        y, guesses = self.guess(x)
+        if guesses is not None:
+            self._asked[x.tobytes()] = guesses
+            if len(self._asked) > MOST_WAITING:
+                del self._asked[next(iter(self._asked))]
+        return y
 
     def _recall(self, x: Array) -> None:
         """What its experts said when it was asked, if the label comes later than the question."""

@@ -46,6 +46,7 @@ class Member:
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
+        self.skipped = 0  # samples that were useless before any check, or clipped
         self.standing = ""  # what the server says that this client is, if it is not a member
         arrays = self.store.load()
         if arrays is not None:
@@ -84,6 +85,10 @@ class Member:
         """A prediction for one x [L], with its intervals; its label may come later."""
         return self.confidence.answer(x, float(self.client.predict(x)))
 
+    def what_if(self, x: Array) -> Forecast:
+        """The same for a question that is never learned from: nothing is remembered of it."""
+        return self.confidence.forecast(self.client.guess(x)[0])
+
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
 
@@ -92,7 +97,8 @@ class Member:
         """
         body = b""
         if self.plan.deploy.report and self.confidence.recent:
-            body = Report.of(self.confidence, suspect(self.client.checked)).to_bytes()
+            refused = suspect(self.client.checked) + self.skipped
+            body = Report.of(self.confidence, refused).to_bytes()
         frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
         return seal(self.key, UP, wire.encode(frame))
 

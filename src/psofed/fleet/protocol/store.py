@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from psofed.core.native import Array
-from psofed.errors import InputError
+from psofed.errors import InputError, ResourceError
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 
 SLOTS = ("record.0", "record.1")
+FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # of a disk, not of its user
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 
@@ -65,7 +66,8 @@ class StateFolder:
         except OSError as error:
             found = f"cannot be used: {error.strerror}"
             right = "give another state folder"
-            raise InputError(str(error.filename or self.name), found, right) from None
+            kind = ResourceError if error.errno in FAILED else InputError
+            raise kind(str(error.filename or self.name), found, right) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -189,7 +191,7 @@ def starting(disk: Disk) -> Iterator[None]:
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         right = "repair that, or give another state folder"
-        raise InputError(str(error.filename or disk.name), found, right) from None
+        raise ResourceError(str(error.filename or disk.name), found, right) from None
 
 
 def _fsync(handle: int, path: Path) -> None:

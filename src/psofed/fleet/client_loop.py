@@ -34,8 +34,9 @@ REPORT = 60.0  # seconds between two reports of coverage and errors, if they are
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
-LAST = 0.5  # seconds at the end in which samples that were read are still learned
+LAST = 0.8  # seconds at the end in which samples that were read are still learned
 CLIPPED = "with clipped inputs"
+STUCK = 100  # labels in a row that are the same while the inputs are not
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Device:
     _held: bool = False  # whether a sample that was read waits for room
     _nudged: bool = False  # whether the inbox has a note that there are samples
     _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
+    _same: tuple[float, int] = (float("nan"), 0)  # the last label, and how often in a row
     _questions: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
     tally: Tally = field(init=False)
 
@@ -238,6 +240,20 @@ class Device:
                 text = f"{MOST_WAITING} samples wait, {passed} older ones were passed over so far"
                 self.on_news(f"Warning: no invitation for a while: {text}")
             self._report_refused(checked)
+            self._report_stuck(batch)
+
+    def _report_stuck(self, batch: list[Sample]) -> None:
+        """Say once that the labels do not follow the inputs; a sensor may be broken, or at rest.
+
+        They are learned: rain, and the sun at night, are the same for hours.
+        """
+        label, count = self._same
+        for before, sample in zip([None, *batch], batch, strict=False):
+            moved = before is None or not np.array_equal(before.x, sample.x)
+            label, count = float(sample.y or 0), count + moved if sample.y == label else 1
+        self._same = label, count
+        text = f"Warning: the label is the same for {STUCK} samples in a row while inputs change"
+        self._say("stuck", text if count >= STUCK else "", "labels change again")
 
     def _report_refused(self, before: dict[str, int]) -> None:
         """Report the 1st, 10th, 100th, ... sample in which the check found a fault."""

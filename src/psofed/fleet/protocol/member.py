@@ -16,6 +16,7 @@ from psofed.fleet.protocol.client import Array, Client, Source
 from psofed.fleet.protocol.confidence import Confidence, Forecast, Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
+from psofed.fleet.protocol.moments import SLOTS, Moments
 from psofed.fleet.protocol.store import Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
@@ -43,6 +44,10 @@ class Member:
         self.client.masking = self._masking(pairs)
         self.noise = noise_in(self.client.method)
         self.store = plan.store(disk, f"client {k}")
+        mix = self.client.mix
+        if mix is not None:
+            apart = plan.store(disk, f"client {k}", SLOTS)
+            self.client.moments = Moments(self.client.method, mix, apart)
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
@@ -57,6 +62,10 @@ class Member:
             found = f"{self.store.notes[0].partition(';')[0]}; other values under the masks of then"
             right = f"`psofed deploy keys renew {k} --new-mask`, and a new state folder"
             raise InputError(disk.name, f"{found} would show", right)
+        if arrays is not None and self.client.moments is not None:
+            with inside(where=disk.name):
+                lost = self.client.moments.restore(self.client.state, arrays)
+            self.store.notes += [lost] if lost else []
 
     def _masking(self, keys: Mapping[int, bytes] | None) -> Masking | None:
         """Rule 19: masks, from the keys that it shares with each other client."""
@@ -172,7 +181,12 @@ class Member:
         """
         incarnation = np.array(self.incarnation, np.int64)
         try:
-            self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+            arrays, moments = self.client.to_arrays(), self.client.moments
+            if moments is not None:
+                arrays = moments.split(arrays, self.client.state)
+            self.store.save({**arrays, "incarnation": incarnation})
+            if moments is not None:
+                moments.settled = True
             self.trouble = ""
         except OSError as error:
             self.trouble = in_words(error)

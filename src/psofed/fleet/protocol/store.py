@@ -231,6 +231,11 @@ class Store:
         self.file = f"{self.disk.name}/{self.slots[record.sequence % len(self.slots)]}"
         return record.arrays
 
+    def generations(self) -> list[Record]:
+        """All that are complete, and of this run."""
+        found, _ = whole(self.disk.read, self.disk.name, self.slots)
+        return [record for record in found if record.about == self.about]
+
     def save(self, arrays: Mapping[str, Array]) -> None:
         """Make one record durable: it is valid when this returns; until then the old one is."""
         sequence = self.sequence + 1
@@ -243,6 +248,20 @@ def newest(
     read: Callable[[str], bytes | None], name: str, slots: Sequence[str] = SLOTS
 ) -> tuple[Record | None, list[str]]:
     """The newest complete record of a folder, None if it has none; warnings about the others."""
+    found, damaged = whole(read, name, slots)
+    if damaged and not found:
+        right = "restore the folder from a copy, or give a new one to start from the beginning"
+        raise InputError(name, "; ".join(damaged), right)
+    if not found:
+        return None, []
+    notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []
+    return max(found, key=lambda record: record.sequence), notes
+
+
+def whole(
+    read: Callable[[str], bytes | None], name: str, slots: Sequence[str]
+) -> tuple[list[Record], list[str]]:
+    """The complete records of a folder, and what is wrong with the others."""
     found, damaged = [], []
     for slot in slots:
         data = read(slot)
@@ -254,13 +273,7 @@ def newest(
             raise InputError(name, f"has {slot}, which {error.found}", error.right) from None
         except DamagedError as error:
             damaged.append(f"{slot} is damaged: {error}")
-    if damaged and not found:
-        right = "restore the folder from a copy, or give a new one to start from the beginning"
-        raise InputError(name, "; ".join(damaged), right)
-    if not found:
-        return None, []
-    notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []
-    return max(found, key=lambda record: record.sequence), notes
+    return found, damaged
 
 
 def check_owner(about: Mapping[str, Any], wanted: Mapping[str, Any], name: str) -> None:

@@ -1,5 +1,7 @@
 """What a client writes: seldom, little, and after any kill the same to the last bit."""
 
+from time import monotonic
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,7 +111,7 @@ class Clock:
     """Hours that pass in a moment."""
 
     def __init__(self, monkeypatch):
-        self.now = 0.0
+        self.now = monotonic()
         for module in ("client_loop", "tally"):
             monkeypatch.setattr(f"psofed.fleet.{module}.monotonic", lambda: self.now)
 
@@ -117,6 +119,7 @@ class Clock:
 @pytest.mark.parametrize("mix", [None, MixOptions()])
 def test_a_sample_a_minute_costs_little_flash(monkeypatch, mix):
     clock, files = Clock(monkeypatch), disk()
+    monkeypatch.setattr("psofed.fleet.client_loop.POLL", 0)
     written, synced = [], []
     write, sync, folder = files.write, files.sync, files.sync_folder
     files.write = lambda name, data: (written.append(len(data)), write(name, data))

@@ -107,6 +107,21 @@ def test_who_begins_anew_and_who_refuses_a_round_keep_the_samples_that_they_have
         assert_same(Member(given, k, world.disks[k], replay(given.experiment, k)), member)
 
 
+def test_a_client_says_in_its_answer_that_it_has_learned_nothing_since_the_last():
+    world = World(deploy=Deploy(clock="live"), clients=2)
+    for n, new in enumerate([1, 0, 0, 2, 0]):
+        if new:
+            world.learn(n, new)
+        before = world.server.server.sent[0]
+        for k, frame in world.server.frames().items():
+            sent, again = (world.members[k].take(frame)[0] for _ in range(2))
+            assert sent == again
+            assert world.server.take(k, sent) == "accepted"
+        assert world.server.server.sent[0] - before == 2 * len(sent)  # for no byte
+        world.server.commit()
+        assert set(world.server.idle.values()) == {[0, 1, 2, 0, 1][n]}
+
+
 class Clock:
     """Hours that pass in a moment."""
 

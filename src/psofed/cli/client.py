@@ -40,9 +40,10 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     A line of standard input is {"x": [...], "y": ...}, or L inputs and y separated by commas. For a
     table it is {"COLUMN": VALUE, ...}, or CSV after a line with the column names. A line without y
     (or target) is a question: the prediction of this client's own model is printed, with the low
-    and the high end of its interval once there are enough labels. Any other line is reported,
-    counted and skipped. If the server or the broker is away, the client goes on learning and
-    reconnects by itself.
+    and the high end of its interval once there are enough labels; with "ask": true nothing is
+    remembered of it. Other programs ask through the socket `ask` in the state folder. Any other
+    line is reported, counted and skipped. If the server or the broker is away, the client goes on
+    learning and reconnects by itself.
     """
     from psofed.fleet.protocol import deployment as plans
 

@@ -52,6 +52,8 @@ class Member:
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.skipped = 0  # samples that were useless before any check, or clipped
+        self._told: int | None = None  # samples when it answered last; None: not in this life
+        self._idle = False  # whether there were no more than at the answer before
         self.standing = ""  # what the server says that this client is, if it is not a member
         arrays = self.store.load()
         if arrays is not None:
@@ -132,9 +134,12 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
+        if not known and self.plan.deploy.live:
+            self._idle = self.client.position == self._told
+            self._told = self.client.position
         if self.trouble:  # what it would say could be forgotten, and contradicted later
             return None, "held"
-        type = self.plan.wire
+        type = wire.IDLE if self._idle else self.plan.wire  # both ends know how values are written
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 

@@ -74,7 +74,7 @@ class Outlet:
         return not self._lines.unfinished_tasks
 
 
-class Log:
+class Journal:
     """What a process says of itself on standard error, and its results on standard output."""
 
     def __init__(self, form: Form) -> None:
@@ -115,7 +115,7 @@ class Log:
                 os.close(null)
 
 
-_kept: list[Log] = []  # that of this process, while there is one
+_kept: list[Journal] = []  # that of this process, while there is one
 
 
 def say(line: str) -> None:
@@ -132,7 +132,7 @@ def out(line: str) -> bool:
 def kept(form: Form) -> Iterator[None]:
     """Keep a log: no line blocks, and each has a time."""
     try:
-        log = Log(form)
+        log = Journal(form)
     except OSError:  # a stream that is no file, as under a test: it does not block either
         yield
         return

@@ -83,7 +83,7 @@ class Sample:
     clipped: str = ""  # which inputs were, in words
 
 
-class Live(Protocol):
+class Rows(Protocol):
     """Turns rows by column into x and y, as a measured stream does."""
 
     clipped: str  # which inputs of the last row were, in words
@@ -192,7 +192,7 @@ def read_lines(handle: int) -> Iterator[bytes]:
 class NamedCells:
     """Lines of a measured stream: JSON by column, or CSV after a line with the names."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Rows) -> None:
         self.live, self.names = live, list[str]()
 
     def __call__(self, line: str) -> Sample | None:

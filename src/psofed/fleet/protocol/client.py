@@ -16,7 +16,7 @@ from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Confidence
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
-from psofed.fleet.protocol.moments import Moments
+from psofed.fleet.protocol.moments import Sums
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
 from psofed.stages.mix import ASKED, HEAVY
@@ -54,7 +54,7 @@ class Client:
         self.confidence: Confidence | None = None
         self.masking: Masking | None = None
         self.mix = answering(method)
-        self.moments: Moments | None = None
+        self.moments: Sums | None = None
         self._asked: dict[bytes, Array] = {}  # guesses of experts, until their labels come
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known

@@ -16,7 +16,7 @@ from psofed.fleet.protocol.client import Array, Client, Source
 from psofed.fleet.protocol.confidence import Confidence, Forecast, Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
-from psofed.fleet.protocol.moments import SLOTS, Moments
+from psofed.fleet.protocol.moments import SLOTS, Sums
 from psofed.fleet.protocol.store import Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
@@ -47,7 +47,7 @@ class Member:
         mix = self.client.mix
         if mix is not None:
             apart = plan.store(disk, f"client {k}", SLOTS)
-            self.client.moments = Moments(self.client.method, mix, apart)
+            self.client.moments = Sums(self.client.method, mix, apart)
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}

@@ -24,7 +24,7 @@ SHARE = 16  # samples may take this part of the size of A
 COUNT, LABELS = NAME + "numbers", NAME + "past"
 
 
-class Moments:
+class Sums:
     """What the mix of one client has added up, and of which samples since it was written."""
 
     def __init__(self, method: Method, mix: Any, store: Store) -> None:

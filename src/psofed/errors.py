@@ -10,6 +10,8 @@ class InputError(ValueError):
     cohort is 7, but there are only 4 clients; use 1 to 4
     """
 
+    code = 2  # with which a command ends
+
     def __init__(self, field: str, found: str, right: str, where: str = "") -> None:
         super().__init__(field, found, right, where)
         self.field, self.found, self.right, self.where = field, found, right, where
@@ -22,6 +24,12 @@ class InputError(ValueError):
     def inside(self, prefix: str = "", where: str = "") -> "InputError":
         """The same error seen from outside: the field with its table, and the file."""
         return InputError(prefix + self.field, self.found, self.right, where or self.where)
+
+
+class ResourceError(InputError):
+    """What was given is right, but a disk or another resource has failed: try again later."""
+
+    code = 3
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -17,6 +17,7 @@ from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import MalformedError, Sample, lines, parse, read_lines, table
 from psofed.fleet.server_loop import ServerLoop as Loop
+from psofed.fleet.tally import Tally
 
 
 def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
@@ -59,15 +60,53 @@ def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped(
                Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
     device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
     drain(device)
-    assert device.malformed == len(useless)
+    assert device.tally.counts.total() == len(useless)
     assert device.member.client.position == 2
     assert "1e+39" not in "".join(map(str, said))
-    assert "not finite in float32; skipped, 1 so far" in said[0]
-    assert isinstance(said[-1].y, float)
+    assert any("not finite in float32; skipped, 1 so far" in str(line) for line in said)
+    (answer,) = (found for found in said if not isinstance(found, str))
+    assert isinstance(answer.y, float)
     assert np.isfinite(device.member.client.state["w"]).all()
 
 
-def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
+def test_a_label_that_stays_while_inputs_change_is_noticed_and_one_that_follows_is_not():
+    rng = np.random.default_rng(0)
+    device, said = live([])
+    for labels, count in (
+        ([0.0] * 99, 0),
+        (range(1, 20), 0),
+        ([7.0] * 120, 1),
+        ([7.0] * 9, 1),
+        ([1], 2),
+    ):
+        for y in labels:
+            device._learn([Sample(rng.normal(size=4), float(y))])
+        assert sum("label" in line for line in said) == count
+
+
+def test_bad_lines_of_a_kind_are_one_line_a_minute_with_their_count(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr("psofed.fleet.tally.monotonic", lambda: now[0])
+    tally = Tally(said.append)
+    for second in range(180):
+        now[0] += 1
+        tally.add("malformed", f"line {second}: it is not UTF-8; skipped")
+        tally.look()
+    tally.add("late", "the time is before; skipped")
+    tally.look(last=True)
+    assert said == [
+        "Warning: line 0: it is not UTF-8; skipped, 1 so far",
+        "Warning: line 60: it is not UTF-8; skipped, 61 so far, 60 of them since the last such line",
+        "Warning: line 120: it is not UTF-8; skipped, 121 so far, 60 of them since the last such line",
+        "Warning: the time is before; skipped, 1 so far",
+        "Warning: line 179: it is not UTF-8; skipped, 180 so far, 59 of them since the last such line",
+    ]
+    assert tally.in_words() == "1 late, 180 malformed"
+
+
+def test_samples_that_come_faster_than_they_are_learned_stop_nothing(monkeypatch):
+    monkeypatch.setattr("psofed.fleet.client_loop.LAST", 60.0)
+
     def sensor():
         for i in range(10**9):
             if i == 2000:
@@ -114,7 +153,7 @@ def test_samples_push_no_message_out_and_an_iterator_that_fails_is_reported():
     assert len(device.link.inbox) == 0
     drain(device)
     assert device.member.client.position == 3000
-    assert said[0] == "the samples have ended: OSError: unplugged"
+    assert said[0] == "Warning: the samples have ended: OSError: unplugged"
 
 
 def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):

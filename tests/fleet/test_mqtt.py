@@ -57,7 +57,7 @@ def test_what_was_learned_is_exported(team, psofed, broker):
     run = team(SMALL, broker.url, serve=("--set", "log=json"))
     run.start("server", *range(3))
     run.finish()
-    rows = [json.loads(line) for line in run.log("server").splitlines() if line.startswith("{")]
+    rows = [json.loads(line) for line in run.log("server").splitlines() if '"n": ' in line]
     assert [row["n"] for row in rows] == list(range(40))
     assert rows[-1]["mse_db"] < rows[0]["mse_db"]
     assert rows[-1]["total_accepted"] == 80
@@ -85,8 +85,8 @@ def test_a_live_client_learns_from_lines_and_answers_questions(start, tmp_path, 
     said = client.communicate(timeout=20)[1]
     assert abs(answer["y"] - 1.5) < 1, "learned, though a round may have come in between"
     assert answer["low"] < answer["y"] < answer["high"]
-    assert re.search(r"^[01]\.\d{3} of 200 labels were inside the interval of 0\.9$", said, re.M)
-    for part in ("line 201: 3 values in", "line 202", "line 203: a value is not finite", "3 so"):
+    assert re.search(r"[01]\.\d{3} of 200 labels were inside the interval of 0\.9$", said, re.M)
+    for part in ("line 201: 3 values in", "line 202", "line 203: a value is not finite", "2 mal"):
         assert part in said
     assert "Stopped after 200 samples" in said
     learns_from_an_iterator(plans.read(run.file), Address.parse(broker.url), tmp_path / "own")

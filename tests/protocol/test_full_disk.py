@@ -118,8 +118,8 @@ def test_a_client_says_once_that_its_disk_is_full_and_when_it_is_not():
     server._ask()
     server._ask()
     device._save()
-    assert said == ["state/new: No space left on device: still learning, but no answer leaves;"
-                    " trying again"]  # fmt: skip
+    assert said == ["Warning: state/new: No space left on device: still learning, but no answer"
+                    " leaves; trying again"]  # fmt: skip
     assert server.coordinator.missing == [0]
     disk.repair()
     device._save()

@@ -141,8 +141,10 @@ def test_a_row_that_cannot_be_used_says_why_and_the_next_one_is(live, row, found
 
 def test_a_label_may_come_late_but_only_once_and_time_does_not_go_back(live):
     assert live({"t": 5, "a": 1, "c": "?"})[0].tolist() == [0, 0, 0]
-    assert live({"t": 5, "a": 9})[0].tolist() == [0, 0, 0]  # asked again: as it was known then
-    assert live({"t": 5, "y": 10})[1] == 0
+    assert live({"t": 5, "a": 9, "c": "s"})[0].tolist() == [4, 0, 1]  # another question, as asked
+    assert live({"t": 5})[0].tolist() == [0, 0, 0]  # asked again: as it was known then
+    x, y = live({"t": 5, "y": 10})
+    assert (x.tolist(), y) == ([0, 0, 0], 0)
     for row in ({"t": 5, "y": 10}, {"t": 4, "a": 1, "y": 1}, {"t": 4, "a": 1}):
         with pytest.raises(InputError, match="the time"):
             live(row)

@@ -6,18 +6,22 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import patiently, say
+from psofed.cli.logs import kept, out, say
 from psofed.cli.serve import identity, on_stop
 from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
+    from psofed.fleet.client_loop import Device
     from psofed.fleet.protocol.confidence import Forecast
     from psofed.fleet.protocol.deployment import Deployment
+    from psofed.fleet.samples import Reading
 
 
 @click.command(cls=Deploys)
@@ -36,25 +40,57 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     A line of standard input is {"x": [...], "y": ...}, or L inputs and y separated by commas. For a
     table it is {"COLUMN": VALUE, ...}, or CSV after a line with the column names. A line without y
     (or target) is a question: the prediction of this client's own model is printed, with the low
-    and the high end of its interval once there are enough labels. Any other line is reported,
-    counted and skipped. If the server or the broker is away, the client goes on learning and
-    reconnects by itself.
+    and the high end of its interval once there are enough labels; with "ask": true nothing is
+    remembered of it. Other programs ask through the socket `ask` in the state folder. Any other
+    line is reported, counted and skipped. If the server or the broker is away, the client goes on
+    learning and reconnects by itself.
     """
-    from psofed.fleet import client_loop
-    from psofed.fleet.broker import Address
-    from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import deployment as plans
-    from psofed.streams.contract import about
 
     plan = plans.read(file, wishes["settings"])
+    with kept(plan.deploy.log):
+        _run(plan, who, state, broker, wishes)
+
+
+def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> None:
+    """Make the device, let it run until it is stopped, and say what it has seen."""
+    from psofed.fleet import samples
+    from psofed.streams.contract import about
+
     deploy, stream = plan.deploy, about(plan.experiment.stream)
     names = stream.clients_named()
     k = _number(names, who, deploy.live)
     _check_measured(plan, wishes["stream"])
+    device = _device(plan, k, state, broker, wishes)
+    read = samples.reading(plan.experiment.stream, k, deploy.ahead)
+    in_units = partial(_in_units, level=deploy.interval, restore=stream.restore)
+    device.on_news = say
+    device.on_prediction = lambda forecast: _predicted(in_units(forecast))
+    if deploy.live:
+        device.samples = _samples(plan, device.member, wishes["stream"], read)
+    for note in device.notes:
+        say(f"Warning: {state}: {note}")
+    on_stop(device.stop)
+    learned = device.member.client.position
+    name = f" ({names[k]})" if k < len(names) else ""
+    say(f"Client {k}{name} of run {deploy.run}, {learned} samples learned so far")
+    _private(device.member)
+    with _asked(state, lambda row: in_units(device.ask(read.what_if(row)))):
+        device.run()
+    _conclude(device, deploy.interval)
+    say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
+
+
+def _device(plan: Deployment, k: int, state: Path, broker: str, wishes: Any) -> Device:
+    """The client's loop, with its keys and certificates."""
+    from psofed.fleet import client_loop
+    from psofed.fleet.broker import Address
+    from psofed.fleet.identity import read_secret
+
     address = Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         say(f"Warning: {warning}")
-    source = None if deploy.live else _source(plan, k, wishes["stream"])
+    source = None if plan.deploy.live else _source(plan, k, wishes["stream"])
     pairs = _pairs(plan, k, state, wishes["ca"])
     certified = None
     if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
@@ -68,18 +104,29 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         from psofed.fleet import mask_keys
 
         mask_keys.claim(mask_keys.file(wishes["ca"].parent, k), state)
-    device.on_news = say
-    device.on_prediction = lambda forecast: _predicted(forecast, deploy.interval, stream.restore)
-    if deploy.live:
-        device.samples = _samples(plan, device.member, wishes["stream"])
-    for note in device.notes:
-        say(f"Warning: {state}: {note}")
-    on_stop(device.stop)
-    learned = device.member.client.position
-    name = f" ({names[k]})" if k < len(names) else ""
-    say(f"Client {k}{name} of run {deploy.run}, {learned} samples learned so far")
-    _private(device.member)
-    device.run()
+    return device
+
+
+@contextmanager
+def _asked(state: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[None]:
+    """Other programs may ask meanwhile; where there can be no socket, they cannot."""
+    from psofed.fleet.queries import Questions
+
+    questions = Questions(state, answer)
+    try:
+        questions.open()
+    except OSError as error:
+        say(f"Warning: {questions.path}: {error.strerror}: other programs cannot ask")
+    try:
+        yield
+    finally:
+        questions.close()
+
+
+def _conclude(device: Device, level: float) -> None:
+    """What it has seen, and how good its answers were."""
+    if device.tally.counts:
+        say(f"Samples that were not learned as they were: {device.tally.in_words()}")
     if checked := device.member.client.checked:
         from psofed.stages.checks.contract import in_words
 
@@ -87,11 +134,10 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     _private(device.member)
     confidence = device.member.confidence
     if confidence.labels:
-        inside, count = confidence.coverage(deploy.interval), confidence.labels
-        say(f"{inside:.3f} of {count:,} labels were inside the interval of {deploy.interval:g}")
+        inside, count = confidence.coverage(level), confidence.labels
+        say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
         if trusted := device.member.report().trusted:
             say(f"Its mix trusts: {trusted}")
-    say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
 def _private(member: Any) -> None:
@@ -145,13 +191,18 @@ def _check_measured(plan: Deployment, stream: str) -> None:
         raise InputError("--stream", found, "leave out --stream, or [attack] at both ends")
 
 
-def _predicted(forecast: Forecast, level: float, restore: Callable[[float], float]) -> None:
-    """One line of JSON; the ends of the interval are null while there are too few labels."""
+def _in_units(
+    forecast: Forecast, level: float, restore: Callable[[float], float]
+) -> dict[str, float | None]:
+    """An answer as it is printed; the ends are null while there are too few labels."""
     low, high = forecast.interval(level) or (None, None)
     ends = {"y": forecast.y, "low": low, "high": high}
-    text = json.dumps({k: None if v is None else restore(v) for k, v in ends.items()})
-    if not patiently(text, sys.stdout):
-        say("standard output is full: an answer is lost, or late")
+    return {name: None if end is None else restore(end) for name, end in ends.items()}
+
+
+def _predicted(answer: dict[str, float | None]) -> None:
+    """One line of JSON."""
+    out(json.dumps(answer))
 
 
 def _source(plan: Deployment, k: int, stream: str) -> Any:
@@ -178,13 +229,12 @@ def _source(plan: Deployment, k: int, stream: str) -> Any:
     return lambda start, stop: (x[start:stop], y[start:stop])
 
 
-def _samples(plan: Deployment, member: Any, stream: str) -> Iterator[Any]:
+def _samples(plan: Deployment, member: Any, stream: str, read: Reading) -> Iterator[Any]:
     """Live: samples as they arrive, or a file or the experiment's stream at a given rate."""
     from psofed.fleet import samples
 
     ours, position, rate = plan.experiment.stream, member.client.position, plan.deploy.rate
     if stream == "-":
-        read = samples.reading(ours, member.k)
         return samples.lines(samples.read_lines(sys.stdin.fileno()), read)
     if stream == "paper":
         replayed = samples.replay(plan.experiment, member.k)

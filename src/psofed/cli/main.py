@@ -8,12 +8,15 @@ import traceback
 from collections.abc import Sequence
 
 from psofed import __version__
-from psofed.errors import InputError
+from psofed.errors import InputError, ResourceError
 from psofed.federation import plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
+    """Run a command and exit.
+
+    0 done, 1 bug or failed check, 2 wrong input, 3 a resource failed, 130 interrupted.
+    """
     # Here, because each worker process imports this module again, and needs none of these.
     import click
 
@@ -24,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(arguments, prog_name="psofed", standalone_mode=False)
     except InputError as error:
-        _leave(2, f"psofed: {error}")
+        _leave(error.code, f"psofed: {error}")
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.ClickException as error:
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             what = error.filename2 or error.filename or "the output"
-            _leave(2, f"psofed: {what} cannot be written: {error.strerror}")
+            _leave(ResourceError.code, f"psofed: {what} cannot be written: {error.strerror}")
         if (blamed := plugins.blamed(error)) is not None:
             _leave(2, f"psofed: {blamed}")
         traceback.print_exc()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import patiently, say
+from psofed.cli.logs import kept, out, say
 from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
@@ -50,9 +49,10 @@ def serve(file: Path, state: Path, broker: str, **wishes: Any) -> None:
     plan = plans.read(file, wishes["settings"])
     rounds = last_round(plan, wishes["rounds"])
     address = Address.parse(broker)
-    if warning := address.check(wishes["plain"]):
-        say(f"Warning: {warning}")
-    run(plan, state, address, rounds, wishes)
+    with kept(plan.deploy.log):
+        if warning := address.check(wishes["plain"]):
+            say(f"Warning: {warning}")
+        run(plan, state, address, rounds, wishes)
 
 
 def last_round(plan: Deployment, wanted: int | None) -> int | None:
@@ -182,14 +182,13 @@ class Log:
         if self.coordinator.plan.deploy.log == "json":
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
             table = {**vars(closed), "mse_db": mse, **totals}
-            patiently(json.dumps(table), sys.stdout)
-        else:
+            out(json.dumps(table))
+        elif self.coordinator.plan.deploy.log == "text":
             error = "" if mse is None else f", MSE {mse:.2f} dB"
             missing = f", missing {', '.join(map(str, closed.missing))}" if closed.missing else ""
-            patiently(
+            out(
                 f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
-                f" {closed.up} bytes up, {closed.down} down{error}",
-                sys.stdout,
+                f" {closed.up} bytes up, {closed.down} down{error}"
             )
 
 

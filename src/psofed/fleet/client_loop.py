@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.errors import InputError
+from psofed.errors import InputError, ResourceError
 from psofed.fleet import samples
 from psofed.fleet.broker import Address, down_topic, up_topic
 from psofed.fleet.identity import Identity, ending
@@ -25,15 +25,18 @@ from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder, starting
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.fleet.samples import MalformedError, Sample
+from psofed.fleet.tally import Tally
 from psofed.stages.checks.contract import in_words, suspect
 
 RETRY = 1.0  # seconds until a record that the disk did not take is tried again
-SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
 REPORT = 60.0  # seconds between two reports of coverage and errors, if they are wanted
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
+LAST = 0.8  # seconds at the end in which samples that were read are still learned
+CLIPPED = "with clipped inputs"
+STUCK = 100  # labels in a row that are the same while the inputs are not
 
 
 @dataclass
@@ -46,7 +49,6 @@ class Device:
     on_news: Callable[[str], None] = lambda line: None
     on_prediction: Callable[[Forecast], None] = lambda forecast: None
     notes: list[str] = field(default_factory=list)  # about the state that was found
-    malformed: int = 0
     stopped: bool = False
     _said: dict[str, str] = field(default_factory=dict)  # by topic: what it has said last
     _greeted_at: float = field(default_factory=monotonic)
@@ -58,6 +60,12 @@ class Device:
     _held: bool = False  # whether a sample that was read waits for room
     _nudged: bool = False  # whether the inbox has a note that there are samples
     _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
+    _same: tuple[float, int] = (float("nan"), 0)  # the last label, and how often in a row
+    _questions: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(lambda line: self.on_news(line))
 
     def run(self) -> None:
         """Rule 15: until `stop`, whatever happens to server and broker."""
@@ -65,19 +73,47 @@ class Device:
         threading.Thread(target=self._read, daemon=True, name="samples").start()
         while not self.stopped:
             self._step()
-        while self._held or not self._waiting.empty():  # what was read is learned, not lost
-            self._take_samples()
+        end = monotonic() + LAST
+        while (self._held or not self._waiting.empty()) and monotonic() < end:
+            self._take_samples()  # what was read is learned, not lost
+        if count := self._waiting.qsize():
+            self.on_news(f"Warning: {count} samples that were read are not learned any more")
+        self.tally.look(last=True)
         if self._unsaved or self.member.trouble:
             self._save()
         self.link.close()
         if self.member.trouble:
             found = f"cannot be written ({self.member.trouble}): what was learned since is lost"
             right = "the next start goes on from the last record"
-            raise InputError(self.member.store.disk.name, found, right)
+            raise ResourceError(self.member.store.disk.name, found, right)
+
+    def ask(self, x: Any, seconds: float = PATIENCE) -> Forecast:
+        """The answer of now to x [L], from any thread while it runs; it leaves no trace."""
+        question = self._checked(Sample(np.asarray(x), None))
+        reply: queue.SimpleQueue[Forecast | RefusedError] = queue.SimpleQueue()
+        self._questions.put((question.x, reply))
+        self.link.put(Event("sample"))
+        try:
+            found = reply.get(timeout=seconds)
+        except queue.Empty:
+            raise RefusedError("busy", f"no answer within {seconds:g} s") from None
+        if isinstance(found, RefusedError):
+            raise found
+        return found
+
+    def _take_questions(self) -> None:
+        """Those of other threads: all that this one reads or changes is its own."""
+        for _ in range(self._questions.qsize()):
+            x, reply = self._questions.get()
+            try:
+                reply.put(self.member.what_if(x))
+            except RefusedError as error:
+                reply.put(error)
 
     def _step(self) -> None:
         """What came from the network, then some samples, then what is due by the clock."""
         event = self.link.get(POLL if self._waiting.empty() else 0)
+        self._take_questions()
         if event is not None and event.kind == "sample":
             self._nudged = False
         elif event is not None:
@@ -86,7 +122,8 @@ class Device:
         self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
-        wait = RETRY if self.member.trouble else SAVE_EVERY
+        self.tally.look()
+        wait = RETRY if self.member.trouble else self.member.plan.deploy.save_every
         if (self._unsaved or self.member.trouble) and monotonic() >= self._saved_at + wait:
             self._save()
         if self.member.plan.deploy.report and monotonic() >= self._greeted_at + REPORT:
@@ -100,7 +137,9 @@ class Device:
         """No server answers: report it once, and repeat hello at growing intervals."""
         run = self.member.plan.deploy.run
         if self._patience == PATIENCE and not self.member.standing:
-            self.on_news(f"no server of run {run} answers; still learning, waiting for one")
+            self.on_news(
+                f"Warning: no server of run {run} answers; still learning, waiting for one"
+            )
         self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._hello()
 
@@ -111,8 +150,9 @@ class Device:
 
     def _read(self) -> None:
         """The samples, in a thread, with their own queue so that they do not displace messages."""
+        count = 0
         try:
-            for sample in self.samples:
+            for count, sample in enumerate(self.samples, 1):  # noqa: B007
                 self._held = True
                 self._waiting.put(sample)  # waits while there is no room
                 self._held = False
@@ -122,7 +162,11 @@ class Device:
                     self._nudged = True
                     self.link.put(Event("sample"))
         except Exception as error:  # whatever a sensor's iterator raises, the client goes on
-            self.on_news(f"the samples have ended: {type(error).__name__}: {error}")
+            self.on_news(f"Warning: the samples have ended: {type(error).__name__}: {error}")
+        else:
+            if self.member.client.source is None:
+                goes_on = "this client learns nothing new, and goes on taking part"
+                self.on_news(f"Warning: the samples have ended after {count:,}: {goes_on}")
 
     def _save(self) -> None:
         saved, self._saved_at = self.member.save(), monotonic()
@@ -132,7 +176,11 @@ class Device:
     def _report_disk(self) -> None:
         """Say once that the disk does not take a record, and when it does again."""
         trouble, name = self.member.trouble, self.member.store.disk.name
-        held = f"{trouble}: still learning, but no answer leaves; trying again" if trouble else ""
+        held = (
+            f"Warning: {trouble}: still learning, but no answer leaves; trying again"
+            if trouble
+            else ""
+        )
         self._say("disk", held, f"{name} can be written again")
 
     def _say(self, topic: str, text: str, over: str = "") -> None:
@@ -150,8 +198,7 @@ class Device:
             try:
                 sample = self._checked(sample)
             except MalformedError as error:
-                self.malformed += 1
-                self.on_news(f"{error}; skipped, {self.malformed} so far")
+                self._note(error.kind, f"{error}; skipped")
                 continue
             if sample.y is None:
                 self._learn(batch)
@@ -159,6 +206,8 @@ class Device:
                 self._answer(sample)
             else:
                 batch.append(sample)
+                if sample.clipped:
+                    self._note(CLIPPED, f"{sample.clipped}; learned as clipped")
         self._learn(batch)
 
     def _checked(self, sample: Sample | MalformedError) -> Sample:
@@ -168,11 +217,17 @@ class Device:
         task, bound = self.member.client.method.task, self.member.plan.deploy.bound
         return samples.checked(sample, task.taps, task.dtype, bound)
 
+    def _note(self, kind: str, text: str) -> None:
+        """A sample that was not learned from, or not as it was."""
+        self.tally.add(kind, text)
+        self.member.skipped += 1
+
     def _answer(self, question: Sample) -> None:
         try:
-            self.on_prediction(self.member.answer(question.x))
+            how = self.member.what_if if question.what_if else self.member.answer
+            self.on_prediction(how(question.x))
         except RefusedError as error:
-            self.on_news(f"a question is not answered: {error}")
+            self.tally.add("unanswered", f"a question is not answered: {error}")
 
     def _learn(self, batch: list[Sample]) -> None:
         if batch:
@@ -183,14 +238,28 @@ class Device:
             self._unsaved += len(batch)
             if _noteworthy(before, passed := client.passed):
                 text = f"{MOST_WAITING} samples wait, {passed} older ones were passed over so far"
-                self.on_news(f"no invitation for a while: {text}")
+                self.on_news(f"Warning: no invitation for a while: {text}")
             self._report_refused(checked)
+            self._report_stuck(batch)
+
+    def _report_stuck(self, batch: list[Sample]) -> None:
+        """Say once that the labels do not follow the inputs; a sensor may be broken, or at rest.
+
+        They are learned: rain, and the sun at night, are the same for hours.
+        """
+        label, count = self._same
+        for before, sample in zip([None, *batch], batch, strict=False):
+            moved = before is None or not np.array_equal(before.x, sample.x)
+            label, count = float(sample.y or 0), count + moved if sample.y == label else 1
+        self._same = label, count
+        text = f"Warning: the label is the same for {STUCK} samples in a row while inputs change"
+        self._say("stuck", text if count >= STUCK else "", "labels change again")
 
     def _report_refused(self, before: dict[str, int]) -> None:
         """Report the 1st, 10th, 100th, ... sample in which the check found a fault."""
         now = self.member.client.checked
         if _noteworthy(suspect(before), suspect(now)):
-            self.on_news(f"not every sample was learned from: {in_words(now)} so far")
+            self.on_news(f"Warning: not every sample was learned from: {in_words(now)} so far")
 
     def _report_budget(self) -> None:
         """Once, when the budget of privacy is spent."""
@@ -216,7 +285,7 @@ class Device:
                 if what in ("answered", "revealed") or self._may_repeat():
                     self.link.send(up_topic(run, k), answer)
             elif refused < sum(self.member.refused.values()):
-                self._say("broker", f"an invitation is refused: {what}")
+                self._say("broker", f"Warning: an invitation is refused: {what}")
             if late < self.member.refused.get("late", 0) and monotonic() >= self._greeted_at + 1.0:
                 self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
@@ -226,7 +295,7 @@ class Device:
             self._patience = PATIENCE
             self._hello()
         elif event.kind == "down":
-            why = f"no broker at {self.link.address}: {event.data}"
+            why = f"Warning: no broker at {self.link.address}: {event.data}"
             self._say("broker", f"{why}; still learning, trying again")
 
     def _report_standing(self) -> None:
@@ -237,7 +306,7 @@ class Device:
             "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {k}`",
             "removed": "its number is not used again: use the next free one",
         }
-        why = f"the server says that client {k} is {standing}: {right.get(standing)}"
+        why = f"Warning: the server says that client {k} is {standing}: {right.get(standing)}"
         text = f"{why}; still learning, asking again" if standing else ""
         self._say("standing", text, f"client {k} is a member")
 

@@ -30,6 +30,7 @@ CALM = 5.0  # the first, if two devices with one identity evict each other: they
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
 SHARE = 16  # messages of one speaker that may wait; a client that answers needs two or three
 OWN = 1_000  # events of this process that may wait: connections and their loss
+LAST = 0.5  # seconds at the end in which the library's thread may end
 POLL = 0.25  # seconds after which a loop checks whether it has to stop
 
 
@@ -133,9 +134,11 @@ class Link:
         self._client.loop_start()
 
     def close(self) -> None:
-        """Disconnect cleanly."""
+        """Disconnect cleanly; who waits for a name or a host that does not answer is left alone."""
         self._client.disconnect()
-        self._client.loop_stop()
+        ending = threading.Thread(target=self._client.loop_stop, daemon=True)
+        ending.start()
+        ending.join(LAST)
         self._client._reset_sockets()  # which the library leaves to the garbage collector
 
     def send(self, topic: str, data: bytes) -> None:

@@ -10,10 +10,10 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from psofed.fleet.protocol.client import Source
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.stages.surroundings import attack_in
 from psofed.streams import contract
-from psofed.streams.contract import BLOCK, measured
+from psofed.streams.contract import BLOCK, MALFORMED, SkippedError, measured
 
 LONGEST = 2**20  # bytes of a line
+ASK = "ask"  # true in a line: a question of which nothing is remembered
+INFINITE = "not finite"
 
 
 def replay(experiment: Experiment, k: int) -> Source:
@@ -77,21 +79,43 @@ class Sample:
 
     x: Array
     y: float | None
+    what_if: bool = False  # a question of which nothing is remembered
+    clipped: str = ""  # which inputs were, in words
 
 
-Reading = Callable[[str], Sample | None]  # None: a line with the names of columns
+class Rows(Protocol):
+    """Turns rows by column into x and y, as a measured stream does."""
+
+    clipped: str  # which inputs of the last row were, in words
+
+    def __call__(self, row: dict[str, Any]) -> tuple[Array, float | None]: ...
+
+    def what_if(self, row: dict[str, Any]) -> Array: ...
+
+
+class Reading(Protocol):
+    """How lines are read, and what other programs ask."""
+
+    def __call__(self, line: str) -> Sample | None: ...  # None: a line with the names of columns
+
+    def what_if(self, question: dict[str, Any]) -> Array: ...
 
 
 class MalformedError(ValueError):
-    """A line that is not a sample, and why."""
+    """A line that is not a sample, why, and of which kind it is."""
+
+    def __init__(self, text: str, kind: str = MALFORMED) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 def parse(line: str, taps: int) -> Sample:
     """A line of JSON, {"x": [...], "y": ...}, or of CSV, L inputs and y; without y: a question."""
-    text = line.strip()
+    text, what_if = line.strip(), False
     try:
         if text.startswith("{"):
             table = json.loads(text)
+            what_if = table.pop(ASK, None) is True
             unknown = sorted(table.keys() - {"x", "y"})
             if "x" not in table or unknown:
                 raise MalformedError('a JSON line is {"x": [...], "y": ...}, or without y')
@@ -109,8 +133,9 @@ def parse(line: str, taps: int) -> Sample:
         found = f"{len(row)} values instead of {taps} inputs and y"
         raise MalformedError(f"{found} (without y: a question)")
     if not np.isfinite(row).all():
-        raise MalformedError("a value is not finite")
-    return Sample(row[:taps], float(row[taps]) if len(row) > taps else None)
+        raise MalformedError("a value is not finite", INFINITE)
+    y = float(row[taps]) if len(row) > taps and not what_if else None
+    return Sample(row[:taps], y, what_if)
 
 
 def _of_json(table: dict[str, Any], taps: int) -> list[Any]:
@@ -136,10 +161,10 @@ def checked(sample: Sample, taps: int, dtype: str, bound: float) -> Sample:
         raise MalformedError("a value is not a number") from None
     largest = np.abs(row).max()
     if not np.isfinite(largest):
-        raise MalformedError(f"a value is not finite in {dtype}")
+        raise MalformedError(f"a value is not finite in {dtype}", INFINITE)
     if largest > bound:
-        raise MalformedError(f"a value is above {bound:g}")
-    return Sample(row[:taps], None if sample.y is None else float(row[taps]))
+        raise MalformedError(f"a value is above {bound:g}", "too large")
+    return replace(sample, x=row[:taps], y=None if sample.y is None else float(row[taps]))
 
 
 def read_lines(handle: int) -> Iterator[bytes]:
@@ -167,7 +192,7 @@ def read_lines(handle: int) -> Iterator[bytes]:
 class NamedCells:
     """Lines of a measured stream: JSON by column, or CSV after a line with the names."""
 
-    def __init__(self, live: Callable[[dict[str, Any]], tuple[Array, float | None]]) -> None:
+    def __init__(self, live: Rows) -> None:
         self.live, self.names = live, list[str]()
 
     def __call__(self, line: str) -> Sample | None:
@@ -183,18 +208,42 @@ class NamedCells:
                 if len(cells) != len(self.names):
                     raise MalformedError(f"{len(cells)} cells instead of {len(self.names)}")
                 row = dict(zip(self.names, cells, strict=True))
-            return Sample(*self.live(row))
+            if row.pop(ASK, None) is True:
+                return Sample(self.what_if(row), None, what_if=True)
+            return Sample(*self.live(row), clipped=self.live.clipped)
         except InputError as error:
-            raise MalformedError(f"{error.field} {error.found}") from None
+            kind = error.kind if isinstance(error, SkippedError) else MALFORMED
+            raise MalformedError(f"{error.field} {error.found}", kind) from None
         except (ValueError, RecursionError, csv.Error) as error:
             if isinstance(error, MalformedError):
                 raise
             raise MalformedError("the line is incomplete") from None
 
+    def what_if(self, question: dict[str, Any]) -> Array:
+        """The inputs of a row of which nothing is remembered."""
+        return self.live.what_if(question)
 
-def reading(stream: Any, k: int) -> Reading:
-    """How the lines of client k are read: by column, if the stream knows columns."""
-    return NamedCells(stream.live(k)) if measured(stream) else partial(parse, taps=stream.taps)
+
+class Numbers:
+    """Lines of numbers: `parse`."""
+
+    def __init__(self, taps: int) -> None:
+        self.taps = taps
+
+    def __call__(self, line: str) -> Sample:
+        return parse(line, self.taps)
+
+    def what_if(self, question: dict[str, Any]) -> Array:
+        """The inputs x of {"x": [...]}."""
+        return parse(json.dumps({**question, ASK: True}), self.taps).x
+
+
+def reading(stream: Any, k: int, ahead: float = inf) -> Reading:
+    """How the lines of client k are read: by column, if the stream knows columns.
+
+    `ahead`: seconds by which a row may be ahead of this machine's clock.
+    """
+    return NamedCells(stream.live(k, ahead)) if measured(stream) else Numbers(stream.taps)
 
 
 def lines(source: Iterable[str | bytes], read: Reading) -> Iterator[Sample | MalformedError]:
@@ -208,7 +257,7 @@ def lines(source: Iterable[str | bytes], read: Reading) -> Iterator[Sample | Mal
             except UnicodeDecodeError:
                 yield MalformedError(f"line {number}: it is not UTF-8")
             except MalformedError as error:
-                yield MalformedError(f"line {number}: {error}")
+                yield MalformedError(f"line {number}: {error}", error.kind)
 
 
 def recorded(stream: Any, path: str | Path, k: int | None = None) -> tuple[Array, Array]:

@@ -16,6 +16,15 @@ from psofed.federation.forms import Contract
 from psofed.stages.attacks.contract import Attack
 
 BLOCK = 256  # rounds in a block of samples, which is drawn as a function of its number
+MALFORMED = "malformed"
+
+
+class SkippedError(InputError):
+    """A row of a live stream that is not learned from, and of which kind it is."""
+
+    def __init__(self, kind: str, field: str, found: str, right: str = "it is not used") -> None:
+        super().__init__(field, found, right)
+        self.kind = kind
 
 
 @dataclass(frozen=True, eq=False)

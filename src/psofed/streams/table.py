@@ -20,15 +20,14 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.contract import Samples, StreamOptions
-from psofed.streams.data.columns import Batch, Columns, Missing, columns_of, numbers, show
-from psofed.streams.data.recipe import Pair, Past, Recipe
+from psofed.streams.data.columns import Columns, columns_of
+from psofed.streams.data.live import Live
+from psofed.streams.data.recipe import Pair, Recipe
 from psofed.streams.data.rounds import sampled
 from psofed.streams.data.textfile import UNKNOWN, Form, form_of
-from psofed.streams.data.times import Clock
 
 Array = NDArray[Any]
 Series = tuple[Array, Array]  # x [count, L] and y [count] of one client
-WAITING = 10_000  # questions whose labels may still come
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,9 @@ class Options(StreamOptions):
         form = {"form": self.form.to_table()} if self.form.to_table() else {}
         return plain | {"clients": list(self.clients)} | self.recipe.to_table() | form
 
-    def live(self, k: int) -> Live:
+    def live(self, k: int, ahead: float = float("inf")) -> Live:
         """Turns the rows of client k into samples as they arrive; who joined later has no name."""
-        return Live(self.recipe, self.clients[k] if k < len(self.clients) else None)
+        return Live(self.recipe, self.clients[k] if k < len(self.clients) else None, ahead)
 
     def restore(self, y: float) -> float:
         """A prediction in the units of the target."""
@@ -227,81 +226,3 @@ def _read(recipe: Recipe, file: str | Path, form: Form) -> dict[str, LabelledRow
         ticks, x, y = map(np.concatenate, zip(*found[k], strict=True))
         rows[name] = LabelledRows(ticks, x, y, int(rounds.first[k]), int(rounds.last[k]))
     return rows
-
-
-class Live:
-    """From a row by column to scaled x and y; y is None for a question."""
-
-    def __init__(self, recipe: Recipe, name: str | None = None) -> None:
-        self.recipe, self.name = recipe, name
-        form = recipe.time_format or None
-        self.clock = Clock(recipe.columns.time, recipe.calendar, form)
-        self.missing = Missing(recipe.columns.markers)
-        self.past, self.asked = Past(), dict[int, Array]()
-        self.latest: int | None = None
-
-    def __call__(self, row: Mapping[str, Any]) -> tuple[Array, float | None]:
-        """One row; an InputError if it cannot be used."""
-        batch = Batch("", (1,), {name: (cell,) for name, cell in row.items()})
-        recipe, columns = self.recipe, self.recipe.columns
-        self._check(row)
-        y = self._number(batch, columns.target)
-        tick, time = self._tick(batch)
-        if self.latest is not None and tick <= self.latest:
-            self.past.label(tick, float(recipe.clipped(y)))  # for lags, even if x was unusable
-            x = self._asked(tick, np.isnan(y))
-        else:
-            numbers = [self._number(batch, name) for name in recipe.numeric]
-            codes = [self._code(batch, name) for name in recipe.hot]
-            x = self._encode(tick, np.array([[time, y, *numbers, *codes]]))
-        if np.isnan(y):
-            return x, None
-        self.asked.pop(tick, None)
-        return x, float(recipe.target(np.asarray(y)))
-
-    def _check(self, row: Mapping[str, Any]) -> None:
-        columns = self.recipe.columns
-        for name in columns.time:
-            if name not in row:
-                raise InputError(f"column {name!r}", "is missing", "give the time of each row")
-        who = row.get(columns.client) if columns.client is not None else None
-        if who is not None and self.name is not None and str(who).strip() != self.name:
-            found = f"is {show(who)}, but this is client {self.name!r}"
-            raise InputError(f"column {columns.client!r}", found, "send its own rows")
-
-    def _tick(self, batch: Batch) -> tuple[int, float]:
-        time = float(self.clock(batch, self.missing)[0])
-        if np.isnan(time):
-            raise InputError("the time", "is empty", "give the time of each row")
-        return int(self.recipe.ticks(time)), time
-
-    def _asked(self, tick: int, again: bool) -> Array:
-        """The inputs of the question for this tick."""
-        if tick in self.asked:
-            return self.asked[tick]
-        found = "is not after the last row's, and no question at that time waits for a label"
-        raise InputError("the time", "was answered before" if again else found, "use a later time")
-
-    def _encode(self, tick: int, rows: Array) -> Array:
-        self.latest = tick
-        x, lost = self.recipe.encode(self.past, np.array([tick]), rows)
-        for reason, left in lost.items():
-            if left[0]:
-                raise InputError("a row", reason, "it is not used")
-        self.asked[tick] = x[0]
-        if len(self.asked) > WAITING:
-            del self.asked[next(iter(self.asked))]
-        return np.asarray(x[0])
-
-    def _number(self, batch: Batch, name: str) -> float:
-        if name not in batch.cells:
-            return float("nan")
-        return float(numbers(batch, name, self.missing)[0])
-
-    def _code(self, batch: Batch, name: str) -> float:
-        """The position of a text among the known ones, -1 for another, NaN for none."""
-        cell = batch.cells.get(name, (None,))[0]
-        if self.missing.has(cell):
-            return float("nan")
-        values, text = self.recipe.hot[name], str(cell).strip()
-        return float(values.index(text)) if text in values else -1.0

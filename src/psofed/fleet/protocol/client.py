@@ -16,9 +16,10 @@ from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Confidence
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
+from psofed.fleet.protocol.moments import Sums
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
-from psofed.stages.mix import ASKED
+from psofed.stages.mix import ASKED, HEAVY
 
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
@@ -53,6 +54,7 @@ class Client:
         self.confidence: Confidence | None = None
         self.masking: Masking | None = None
         self.mix = answering(method)
+        self.moments: Sums | None = None
         self._asked: dict[bytes, Array] = {}  # guesses of experts, until their labels come
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known
@@ -127,6 +129,8 @@ class Client:
             if received:
                 raise
             self.state, self.position, self._block = before
+            if self.moments is not None:
+                self.moments.rewind(self.state)
             raise RefusedError("size", f"received unusable values for round {n}: {error}") from None
 
     def _begin(self, n: int) -> None:
@@ -134,6 +138,8 @@ class Client:
         fresh = stacked(self.method.client(), 1)
         last = {name: array for name, array in self.state.items() if name.startswith(LASTING)}
         self.state, self._block = fresh | last, n
+        if self.moments is not None:
+            self.moments.rewind(self.state)
         if self.source is not None:
             self.position = n
 
@@ -194,8 +200,9 @@ class Client:
 
     def _steps(self, x: Array, y: Array, judge: bool = False) -> None:
         lazy = self.method.lazy  # nothing reads what it learns before a contact: all at once
-        for begin in range(0, len(y), BLOCK):
-            here, labels = x[begin : begin + BLOCK], y[begin : begin + BLOCK]
+        block = BLOCK if self.moments is None else 1  # features that can be computed again
+        for begin in range(0, len(y), block):
+            here, labels = x[begin : begin + block], y[begin : begin + block]
             z = self.method.task.features(here)
             for i in range(len(here)):
                 if judge:
@@ -204,6 +211,8 @@ class Client:
                     one = slice(i, i + 1)
                     self._recall(here[i])
                     self.method.learn(self.state, here[one], z[one], labels[one])
+                    if self.moments is not None:
+                        self.moments.note(self.state, here[i])
             if lazy:
                 self.method.learn(self.state, here[None], z[None], labels[None])
 
@@ -218,19 +227,26 @@ class Client:
         found = [self._answer(one) for one in x.reshape(-1, x.shape[-1])]
         return np.array(found).reshape(x.shape[:-1])
 
-    def _answer(self, x: Array) -> float:
+    def guess(self, x: Array) -> tuple[float, Array | None]:
+        """What it says of x [L], and what each expert does if there are some."""
         z = self.method.task.features(x)
         if self.mix is not None:
             mixed, guesses = self.mix.answer(self.state, x[None], z[None])
-            self._asked[x.tobytes()] = guesses[0]
-            if len(self._asked) > MOST_WAITING:
-                del self._asked[next(iter(self._asked))]
-            return float(mixed[0])
+            return float(mixed[0]), guesses[0]
         try:
-            return float(answer(self.method, self.state, x[None], z[None])[0])
+            return float(answer(self.method, self.state, x[None], z[None])[0]), None
         except KeyError:
             found = "clients of this method have no model to answer with"
             raise RefusedError("model", found) from None
+
+    def _answer(self, x: Array) -> float:
+        """The same, where what the experts said is remembered until the label comes."""
+        y, guesses = self.guess(x)
+        if guesses is not None:
+            self._asked[x.tobytes()] = guesses
+            if len(self._asked) > MOST_WAITING:
+                del self._asked[next(iter(self._asked))]
+        return y
 
     def _recall(self, x: Array) -> None:
         """What its experts said when it was asked, if the label comes later than the question."""
@@ -260,7 +276,9 @@ class Client:
         answer = taken(arrays, "answer", np.uint8, (None,)).tobytes()
         self._last = None if n < 0 else (n, answer)
         self._block = None if block < 0 else block
-        self.state = restored(self.state, arrays)
+        apart = {name for name in HEAVY if f"state.{name}" not in arrays}  # moments.py has them
+        here = {name: array for name, array in self.state.items() if name not in apart}
+        self.state |= restored(here, arrays)
         if self.waits:
             task, bound = self.method.task, float(np.finfo(self.method.task.dtype).max)
             y = taken(arrays, "waiting.y", task.dtype, (None,), -bound, bound)

@@ -61,6 +61,10 @@ class Confidence:
         self._asked: dict[bytes, tuple[float, list[float], int]] = {}  # answer, log q, number
         self._questions = 0
 
+    def forecast(self, y: float) -> Forecast:
+        """The answer y to a question, with the radii of now."""
+        return Forecast(y, tuple(map(exp, accumulate(self.theta, max))), self.labels)
+
     def answer(self, x: Array, y: float) -> Forecast:
         """The answer y to a question x; it is remembered until the label comes."""
         promised = list(accumulate(self.theta, max))
@@ -70,7 +74,7 @@ class Confidence:
         self._asked[key] = y, promised, self._questions
         if len(self._asked) > WAITING:
             del self._asked[next(iter(self._asked))]
-        return Forecast(y, tuple(map(exp, promised)), self.labels)
+        return self.forecast(y)
 
     def learn(self, x: Array, guess: float, y: float) -> None:
         """A label: of a question, or of a sample that would have been answered with `guess`."""

@@ -32,6 +32,7 @@ class Coordinator(DurableServer):
         self.reports: dict[int, Report] = {}  # by client that reports
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self.idle: dict[int, int] = {}  # by client: answers in a row without a new sample
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
 
     @property
@@ -125,6 +126,7 @@ class Coordinator(DurableServer):
         if outcome == "accepted":
             self.server.sent[0] += size
             self.ahead.pop(k, None)
+            self.idle[k] = self.idle.get(k, 0) + 1 if frame.wire == wire.IDLE else 0
         return outcome
 
     def _admit(self, k: int, data: bytes) -> wire.Frame:
@@ -164,7 +166,7 @@ class Coordinator(DurableServer):
         masked = self.server.masks is not None
         if frame.kind in wire.INVITATIONS and not (masked and frame.kind == wire.SEEDS):
             raise RefusedError("kind", "the message is an invitation")
-        if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
+        if frame.kind == wire.UPLOAD and frame.wire not in (self.plan.wire, wire.IDLE):
             raise RefusedError("type", f"the values are of type {frame.wire or 'none'}")
         return frame
 
@@ -181,7 +183,9 @@ class Coordinator(DurableServer):
     def change(self, act: str, clients: Sequence[int]) -> list[Change]:
         """Rule 17; nothing is kept of those who have no row any more."""
         changes = super().change(act, clients)
-        tables: tuple[dict[int, Any], ...] = self._greeted, self.reports, self.ahead, self.doubles
+        tables: tuple[dict[int, Any], ...] = (
+            self._greeted, self.reports, self.ahead, self.doubles, self.idle,
+        )  # fmt: skip
         for table in tables:
             for k in [k for k in table if self.server.table.row(k) is None]:
                 del table[k]

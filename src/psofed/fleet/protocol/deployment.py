@@ -62,18 +62,21 @@ class Deploy:
     deadline: float | None = None  # server: seconds a round waits; not set: lockstep all, live 10
     patience: float | None = None  # server: seconds of silence until a client is asleep (live)
     test: str = ""  # server: CSV of test samples; not set: lockstep the experiment's, live none
-    log: Literal["text", "json"] = "text"  # server: format of the line about each round
+    log: Literal["text", "json", "quiet"] = "text"  # lines to read, to parse, or warnings only
     snapshots: int = 100  # server: rounds from one snapshot of the model to the next
     keep: int = 50  # server: snapshots that are kept; 0 makes none
     start: int = 1  # server: count this start as so high at least, if clients know a higher one
     origin: str = ""  # server: model to begin with: a state folder, or a file of `psofed fit`
     rate: float = 10.0  # client: samples per second from a stream or a file (live)
+    save_every: float = 600.0  # client: seconds of learning that a power cut may cost (live)
+    ahead: float = 86_400.0  # client: seconds by which a row may be ahead of this machine's clock
     interval: float = 0.9  # client: share of the labels that the interval of an answer holds
     report: bool = False  # client: report errors and coverage each minute, in 29 bytes
 
     def __post_init__(self) -> None:
         schema.check(self)
-        schema.positive(self, "bound", "deadline", "patience", "snapshots", "start", "rate")
+        schema.positive(self, "bound", "deadline", "patience", "snapshots", "start", "rate",
+                        "save_every", "ahead")  # fmt: skip
         schema.at_most(self, {"qos": 1, "start": wire.LAST_INCARNATION})
         for name in ("qos", "every", "keep"):
             value = getattr(self, name)

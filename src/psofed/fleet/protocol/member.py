@@ -17,6 +17,7 @@ from psofed.fleet.protocol.client import Array, Client, Source
 from psofed.fleet.protocol.confidence import Confidence, Forecast, Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
+from psofed.fleet.protocol.moments import SLOTS, Sums
 from psofed.fleet.protocol.store import Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
@@ -45,9 +46,16 @@ class Member:
         self.client.masking = self._masking(pairs)
         self.noise = noise_in(self.client.method)
         self.store = plan.store(disk, f"client {k}")
+        mix = self.client.mix
+        if mix is not None:
+            apart = plan.store(disk, f"client {k}", SLOTS)
+            self.client.moments = Sums(self.client.method, mix, apart)
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
+        self.skipped = 0  # samples that were useless before any check, or clipped
+        self._told: int | None = None  # samples when it answered last; None: not in this life
+        self._idle = False  # whether there were no more than at the answer before
         self.standing = ""  # what the server says that this client is, if it is not a member
         arrays = self.store.load()
         if arrays is not None:
@@ -58,6 +66,10 @@ class Member:
             found = f"{self.store.notes[0].partition(';')[0]}; other values under the masks of then"
             right = f"`psofed deploy keys renew {k} --new-mask`, and a new state folder"
             raise InputError(disk.name, f"{found} would show", right)
+        if arrays is not None and self.client.moments is not None:
+            with inside(where=disk.name):
+                lost = self.client.moments.restore(self.client.state, arrays)
+            self.store.notes += [lost] if lost else []
 
     def _masking(self, keys: Mapping[int, bytes] | None) -> Masking | None:
         """Rule 19: masks, from the keys that it shares with each other client."""
@@ -86,12 +98,17 @@ class Member:
         """A prediction for one x [L], with its intervals; its label may come later."""
         return self.confidence.answer(x, float(self.client.predict(x)))
 
+    def what_if(self, x: Array) -> Forecast:
+        """The same for a question that is never learned from: nothing is remembered of it."""
+        return self.confidence.forecast(self.client.guess(x)[0])
+
     def report(self) -> Report:
         """What an operator may want to know of its answers."""
         weights, mix = None, self.client.mix
         if mix is not None:
             weights = mixing.weights(self.client.state[NAME + "memory"][0], mix.trust)
-        return Report.of(self.confidence, suspect(self.client.checked), weights)
+        refused = suspect(self.client.checked) + self.skipped
+        return Report.of(self.confidence, refused, weights)
 
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
@@ -126,9 +143,12 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
+        if not known and self.plan.deploy.live:
+            self._idle = self.client.position == self._told
+            self._told = self.client.position
         if self.trouble:  # what it would say could be forgotten, and contradicted later
             return None, "held"
-        type = self.plan.wire
+        type = wire.IDLE if self._idle else self.plan.wire  # both ends know how values are written
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 
@@ -175,7 +195,12 @@ class Member:
         """
         incarnation = np.array(self.incarnation, np.int64)
         try:
-            self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+            arrays, moments = self.client.to_arrays(), self.client.moments
+            if moments is not None:
+                arrays = moments.split(arrays, self.client.state)
+            self.store.save({**arrays, "incarnation": incarnation})
+            if moments is not None:
+                moments.settled = True
             self.trouble = ""
         except OSError as error:
             self.trouble = in_words(error)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from psofed.core.native import Array
-from psofed.errors import InputError
+from psofed.errors import InputError, ResourceError
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 
 SLOTS = ("record.0", "record.1")
+FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # of a disk, not of its user
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 
@@ -65,7 +66,8 @@ class StateFolder:
         except OSError as error:
             found = f"cannot be used: {error.strerror}"
             right = "give another state folder"
-            raise InputError(str(error.filename or self.name), found, right) from None
+            kind = ResourceError if error.errno in FAILED else InputError
+            raise kind(str(error.filename or self.name), found, right) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -195,7 +197,7 @@ def starting(disk: Disk) -> Iterator[None]:
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         right = "repair that, or give another state folder"
-        raise InputError(str(error.filename or disk.name), found, right) from None
+        raise ResourceError(str(error.filename or disk.name), found, right) from None
 
 
 def _fsync(handle: int, path: Path) -> None:
@@ -235,6 +237,11 @@ class Store:
         self.file = f"{self.disk.name}/{self.slots[record.sequence % len(self.slots)]}"
         return record.arrays
 
+    def generations(self) -> list[Record]:
+        """All that are complete, and of this run."""
+        found, _ = whole(self.disk.read, self.disk.name, self.slots)
+        return [record for record in found if record.about == self.about]
+
     def save(self, arrays: Mapping[str, Array]) -> None:
         """Make one record durable: it is valid when this returns; until then the old one is."""
         sequence = self.sequence + 1
@@ -247,6 +254,20 @@ def newest(
     read: Callable[[str], bytes | None], name: str, slots: Sequence[str] = SLOTS
 ) -> tuple[Record | None, list[str]]:
     """The newest complete record of a folder, None if it has none; warnings about the others."""
+    found, damaged = whole(read, name, slots)
+    if damaged and not found:
+        right = "restore the folder from a copy, or give a new one to start from the beginning"
+        raise InputError(name, "; ".join(damaged), right)
+    if not found:
+        return None, []
+    notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []
+    return max(found, key=lambda record: record.sequence), notes
+
+
+def whole(
+    read: Callable[[str], bytes | None], name: str, slots: Sequence[str]
+) -> tuple[list[Record], list[str]]:
+    """The complete records of a folder, and what is wrong with the others."""
     found, damaged = [], []
     for slot in slots:
         data = read(slot)
@@ -258,13 +279,7 @@ def newest(
             raise InputError(name, f"has {slot}, which {error.found}", error.right) from None
         except DamagedError as error:
             damaged.append(f"{slot} is damaged: {error}")
-    if damaged and not found:
-        right = "restore the folder from a copy, or give a new one to start from the beginning"
-        raise InputError(name, "; ".join(damaged), right)
-    if not found:
-        return None, []
-    notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []
-    return max(found, key=lambda record: record.sequence), notes
+    return found, damaged
 
 
 def check_owner(about: Mapping[str, Any], wanted: Mapping[str, Any], name: str) -> None:

@@ -237,6 +237,10 @@ class Past:
     values: Array = field(default_factory=lambda: np.empty(0))
     y: Array = field(default_factory=lambda: np.empty(0))
 
+    def copy(self) -> Past:
+        """The same, for a row of which nothing is to be remembered."""
+        return replace(self, category=dict(self.category), y=self.y.copy())
+
     def extend(self, ticks: Array, values: Array, y: Array) -> Past:
         """Append rows; y is NaN where the label is missing, or not known yet."""
         if self.values.ndim == 1:

@@ -57,7 +57,7 @@ from psofed.cli.laws.executors import deployed, simulate
 from psofed.fleet.protocol import deployment as plans
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
-AUDITS, SIEGES, ACTS, FLEETS, MASKED = 600, 5_000, 60, 10_000, 100_000
+AUDITS, SIEGES, ACTS, FLEETS, MASKED = 600, 5_000, 60, 10_000, 20_000
 PROCESS_KILLS = 40
 ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET, **MASKS}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed

@@ -232,7 +232,9 @@ def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
     assert scaling_bytes(done.recipe, {}) == count
     setup = {score.title: score.setup for score in done.scores.scores}
     assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
-    assert setup["Mix with PSO-Fed M=20 uncoordinated"] == count + 8
+    line, ridge = done.recipe.taps + 1, done.plan.dim + done.recipe.taps + 1
+    told = 2 * 4 * (line + 2 * ridge)  # both models, and mean squares; up, and means down
+    assert setup["Mix with PSO-Fed M=20 uncoordinated"] == count + 8 + told
     assert setup["Last value"] == setup["Line, alone"] == 0
     assert scaling_bytes(done.recipe, {"wind": (0, 9)}) == count - 40
 

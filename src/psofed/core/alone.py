@@ -106,6 +106,12 @@ class Alone:
         """All models [K, models, n], with all labels so far."""
         return np.stack([self._solved(k) for k in range(len(self.q))])
 
+    @property
+    def told(self) -> int:
+        """The values that each client sends, and gets, once, so that all can lean on the mean."""
+        n = self.q.shape[1]
+        return n + sum(here.stop - here.start for here in parts(n, self.size, self.older))
+
     def leaning(self) -> Array:
         """The same, where few labels let a client lean on the mean of all, w-, and not on 0.
 

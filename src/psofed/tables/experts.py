@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psofed.core import alone, mixing
+from psofed.core import alone, mixing, payload
 from psofed.core.features import LINE as LABEL
 from psofed.core.features import FeatureMap
 from psofed.core.native import Array
@@ -248,11 +248,12 @@ class Mixture(Contender):
         return stage.MixOptions(season, rounded, self.free.line.size or None)
 
     def close(self, labels: int) -> None:
-        """It costs what its method costs; who joined later got all of w, once."""
+        """It costs what its method costs; and once, w for who joined later, and means for all."""
         for name in ("up", "down", "multicast", "messages", "largest", "setup"):
             setattr(self.score, name, getattr(self.player.score, name))
         joined = int(self.player.start.any(axis=1).sum())
         size = len(self.player.method.encode(self.player.start[0], up=False)) if joined else 0
+        self.score.setup += 2 * self.free.line.models.told * payload.size("float32")
         self.score.down += joined * size
         self.score.multicast += joined * size
         self.score.messages += joined

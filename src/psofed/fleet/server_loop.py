@@ -105,7 +105,7 @@ class ServerLoop:
         if self.timeouts is not None:
             self.timeouts.begin(opened, self.every)
         self._ask()
-        while not self.coordinator.complete and not self.stopped:
+        while self.coordinator.server.missing and not self.stopped:
             now = monotonic()
             if not self.link.up:
                 opened = now  # time without a broker does not count towards the deadline
@@ -115,7 +115,7 @@ class ServerLoop:
                 self._ask()
                 asked = now
             self._check_timeouts(now)
-            if self.coordinator.complete:  # of those who are awake, all have answered
+            if not self.coordinator.server.missing:  # of those who are awake, all have answered
                 return True
             until = [asked + RETRY] + ([] if self.deadline is None else [opened + self.deadline])
             self._handle(self.link.get(min(max(min(until) - now, 0.0), POLL)))

@@ -50,10 +50,10 @@ def json_text(table: Any) -> str:
     return json.dumps(table, indent=2) + "\n"
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> str:
+def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows as a csv file, in the columns of all of them."""
     buffer, table = StringIO(), list(rows)
-    keys = list(columns) or list(dict.fromkeys(key for row in table for key in row))
+    keys = list(dict.fromkeys(key for row in table for key in row))
     writer = csv.DictWriter(buffer, keys, lineterminator="\n")
     writer.writeheader()
     for row in table:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.curves import Curves, table_rounds, to_db
 from psofed.extras import estimate
@@ -18,7 +17,6 @@ from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction
 from psofed.theory.study import Judgement, Study, deviations
 
-Array = NDArray[Any]
 WHERE = "theory.txt"
 ROUNDING = 1e-5  # of the initial error: what single precision leaves
 POINTS = 26  # of a simulated curve, even in log n

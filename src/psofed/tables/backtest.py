@@ -114,9 +114,7 @@ class _Backtest:
 
     def _last(self, arrived: Array) -> Array:
         """The last label that was known at each round: at the same delay as the models."""
-        labels = np.vstack([self.known, arrived])
-        seen = np.where(np.isnan(labels), 0, np.arange(len(labels))[:, None])
-        filled = np.take_along_axis(labels, np.maximum.accumulate(seen, axis=0), axis=0)
+        filled = forward(np.vstack([self.known, arrived]))
         self.known = filled[-1]
         return filled[1:] if self.delay else filled[:-1]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -200,11 +199,7 @@ class Plan:
 
 def read(path: str | Path, missing: dict[str, Any] | None = None) -> Plan:
     """The plan in a TOML file; every mistake in it is an InputError that names it."""
-    text = schema.read_text(path, "a plan, as `psofed advise` writes it")
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError("", f"is not TOML: {error}", "correct that line", str(path)) from None
+    table = schema.read_toml(path, "a plan, as `psofed advise` writes it", "correct that line")
     with inside(where=str(path)), plugins.relative_to(Path(path).parent):
         return parse((missing or {}) | table)
 

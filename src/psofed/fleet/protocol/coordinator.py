@@ -41,11 +41,6 @@ class Coordinator(DurableServer):
         return self.server.now.traffic
 
     @property
-    def complete(self) -> bool:
-        """Whether all who are needed have answered."""
-        return self.server.complete
-
-    @property
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered; nobody is asked while a round is held."""
         return [] if self.held else self.server.missing

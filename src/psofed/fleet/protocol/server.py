@@ -173,11 +173,6 @@ class Server:
         return [k for k in self.cohort if k not in before]
 
     @property
-    def complete(self) -> bool:
-        """Whether all of the cohort have answered, or revealed what the sum needs."""
-        return not self.missing
-
-    @property
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered yet, or not revealed what the sum needs."""
         if self.masks is not None and self.sealed:

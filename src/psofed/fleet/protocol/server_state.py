@@ -12,7 +12,7 @@ repeated (the same bytes again) or rejected: received = accepted + repeated + re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,12 +47,7 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """The same counts, to go on from."""
-        found = copy(self)
-        found.counts, found.reasons = dict(self.counts), dict(self.reasons)
-        for name in TABLES:
-            setattr(found, name, getattr(self, name).copy())
-        found.dropped, found._tried = set(self.dropped), set(self._tried)
-        return found
+        return deepcopy(self)
 
     def repeat(self) -> None:
         """Rule 8: the same bytes again are acknowledged, not counted."""

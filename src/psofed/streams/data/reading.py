@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.data import columns as cells
 from psofed.streams.data.columns import Batch, Codes, Columns, Missing
@@ -21,7 +21,6 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 from psofed.streams.data.ticks import INTERVALS, Ticks, guess
 from psofed.streams.data.times import ISO, Clock, as_written
 
-Array = NDArray[Any]
 MOST_CLIENTS = 100_000
 MOST_ROUNDS = 50_000_000
 NO_TIME, NO_CLIENT = "without a time", "without a client"

@@ -14,8 +14,8 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.data.columns import CALENDAR, Columns, columns_of
@@ -25,7 +25,6 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 from psofed.streams.data.ticks import UNITS, Ticks
 from psofed.streams.data.times import ISO
 
-Array = NDArray[Any]
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
 FARTHEST_LABEL = 1e3  # and older labels here: they may go far, and come back as predictions

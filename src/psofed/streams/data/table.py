@@ -14,12 +14,11 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.streams.data.columns import Batch, Codes, Columns
 from psofed.streams.data.ticks import Ticks
 
-Array = NDArray[Any]
 ROWS = 1024  # of one client, written at once
 BUFFERED = 8_000_000  # numbers of all clients that wait to be written
 SORTED = 2_000_000  # numbers of one client that are sorted at once

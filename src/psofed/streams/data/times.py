@@ -10,13 +10,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.data.columns import Batch, Missing, is_number, show
 from psofed.streams.data.textfile import SINCE_1970
 
-Array = NDArray[Any]
 LATEST = 1e15
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 ISO = "ISO 8601"

@@ -20,7 +20,7 @@ from psofed.streams.data import reading as tables
 from psofed.streams.data import textfile
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.textfile import Form
-from psofed.streams.data.times import AmbiguousError, compact, form_of
+from psofed.streams.data.times import compact, form_of
 from psofed.tables import fitting
 
 pandas, openpyxl, pyarrow = Extra("pandas"), Extra("openpyxl"), Extra("pyarrow")
@@ -290,7 +290,7 @@ def test_a_date_is_read_as_it_was_written_or_refused(moment, form):
     text = moment.strftime(form)
     try:
         found = form_of([text])
-    except AmbiguousError:
+    except InputError:
         assert "/" in text
         assert moment.day <= 12
         return

@@ -128,7 +128,7 @@ class ServerLoop:
     def _check_timeouts(self, now: float) -> None:
         """Rule 9: who is silent for too long is asleep; others are asked, and sleepers probed."""
         timeouts, early = self.timeouts, now < self._looked + LOOK
-        if timeouts is None or early or not self.link.up or self.coordinator.sealed:
+        if timeouts is None or early or not self.link.up or self.coordinator.server.sealed:
             return
         self._looked = now
         self._move(now)
@@ -158,7 +158,7 @@ class ServerLoop:
             if self.status.unanswered_since is None:
                 self.status.unanswered_since = monotonic()
             frames = self.coordinator.frames()
-            if self.timeouts is not None and not self.coordinator.sealed:
+            if self.timeouts is not None and not self.coordinator.server.sealed:
                 self.timeouts.ask(frames, monotonic())
             for k, frame in frames.items():
                 self._send(k, frame)

@@ -107,8 +107,7 @@ class Plan:
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
         self.columns.check_delay(self.label_delay)
-        if not 0 <= self.seed < 2**63:
-            raise InputError("seed", f"is {self.seed}", "use a whole number from 0 on")
+        schema.require(self, "seed", 0 <= self.seed < 2**63, "use a whole number from 0 on")
         for name, most in (("warmup", 0.5), ("frozen", 0.9)):
             if not 0 <= getattr(self, name) <= most:
                 found = f"is {getattr(self, name)}"

@@ -168,7 +168,7 @@ class Server:
         for k in clients:
             self.presence.sleep(k, self.n)
             if k in missing and (row := self.table.row(k)) is not None:
-                self.ledger.drop(row)
+                self.ledger.dropped.add(row)  # it will count as lost
         self.redraw(stay=[k for k in before if not self.presence.is_asleep(k)])
         return [k for k in self.cohort if k not in before]
 

@@ -92,10 +92,6 @@ class Ledger:
         self.lost_at[list(lost)] = n
         self.void()
 
-    def drop(self, k: int) -> None:
-        """Rule 9: a member that was asked is not waited for: it will count as lost."""
-        self.dropped.add(k)
-
     def void(self) -> None:
         """Rule 18: the open round is not closed, so nobody was asked in it."""
         self._tried.clear()

@@ -83,7 +83,7 @@ def test_refused_and_lost_answers_are_counted_by_client_as_in_all():
     assert saved.refused.tolist() == [0, 3, 0, 2, 0], "as of the last commit"
     assert saved.lost.sum() == saved.counts["lost"]
     assert again.server.now.traffic.tolist() == coordinator.server.now.traffic.tolist()
-    assert again.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
+    assert again.server.now.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
 
 
 def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):

@@ -256,7 +256,7 @@ def test_options_decide_what_is_not_clear(tmp_path):
     with pytest.raises(InputError, match="or give --set time_format"):
         tables.read(path, ALONE)
     table = tables.read(path, ALONE, form=Form(time_format="%d of %B %Y"))
-    assert table.start == 1709251200.0
+    assert table.ticks.start == 1709251200.0
 
 
 def test_digits_in_groups_are_numbers_and_what_is_no_table_is_refused(tmp_path):

@@ -190,7 +190,7 @@ class ServerLoop:
             self.status.connects += 1
             self.on_news(f"connected to {self.link.address}")
             self._ask()
-            if self.coordinator.behind:  # all shall say how far they are, not only the cohort
+            if self.coordinator.server.now.behind:  # all shall say how far they are
                 for k in self.coordinator.server.table.present:
                     self._send(k, self.coordinator.probe(k))
         elif event.kind == "down":

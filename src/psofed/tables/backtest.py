@@ -71,7 +71,7 @@ class _Backtest:
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
         self.marks = marks if len(marks) else np.array([span.stop])
         self.counts = np.zeros(len(self.marks))
-        per_day = 1 / table.ticks.days if table.calendar else None
+        per_day = 1 / table.ticks.days if table.ticks.dates else None
         self.blocks = block_marks(span.frozen, span.stop, per_day)
         for contender in contenders:
             contender.score.curve = np.zeros(len(self.marks))

@@ -175,7 +175,7 @@ class Plan:
         )  # fmt: skip
 
     def to_table(self) -> dict[str, Any]:
-        """As plain values: what `to_toml` writes and `read` reads."""
+        """As plain values: what `read` reads."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         table = {key: value for key, value in plain.items() if value is not None}
         table["columns"], form = self.columns.to_table(), self.form.to_table()
@@ -188,12 +188,6 @@ class Plan:
         # TOML needs plain values before tables.
         last = [k for k in ("form", "columns", "check") if k in table]
         return {k: table[k] for k in table if k not in last} | {k: table[k] for k in last}
-
-    def to_toml(self) -> str:
-        """The plan as TOML."""
-        import tomli_w
-
-        return tomli_w.dumps(self.to_table())
 
 
 def read(path: str | Path, missing: dict[str, Any] | None = None) -> Plan:

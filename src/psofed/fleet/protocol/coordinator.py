@@ -134,7 +134,7 @@ class Coordinator(DurableServer):
         if frame.n <= self.n + 1:
             return "hello"
         self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
-        if self.behind and not self.held:
+        if self.server.now.behind and not self.held:
             self._follow(self.ahead)
             self._caught_up()
         return "ahead"

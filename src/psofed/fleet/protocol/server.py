@@ -215,7 +215,8 @@ class Server:
             self.ledger.reject(self._row(k), error.reason, n, n == self.n)
             raise
         if k in self.answers:
-            self.ledger.repeat()
+            for count in ("received", "repeated"):  # acknowledged, not folded in again
+                self.ledger.counts[count] += 1
             return "repeated"
         self.answers[k], self._uploads[k] = answer, values
         return "accepted"

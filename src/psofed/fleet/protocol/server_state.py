@@ -49,11 +49,6 @@ class Ledger:
         """The same counts, to go on from."""
         return deepcopy(self)
 
-    def repeat(self) -> None:
-        """Rule 8: the same bytes again are acknowledged, not counted."""
-        self.counts["received"] += 1
-        self.counts["repeated"] += 1
-
     def reject(self, k: int, reason: str, n: int | None = None, is_open: bool = False) -> None:
         """Rule 9 and 11: a message that changes nothing but this table.
 

@@ -406,7 +406,7 @@ def _findings(
         if name == given.client:
             found.append(ColumnReport(name, "client", values=len(table.clients)))
         elif name in given.time:
-            form = table.time_format or ("dates" if table.calendar else "numbers")
+            form = table.time_format or ("dates" if table.ticks.dates else "numbers")
             found.append(ColumnReport(name, "time", form))
         elif name == given.target:
             found.append(tally.finding(name, "target", ""))

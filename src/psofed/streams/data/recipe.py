@@ -323,8 +323,8 @@ def learn(table: Table, stop: int, limits: Array | None = None) -> Recipe:
     }
     _check(table, categories)
     form = table.time_format if table.time_format != ISO else ""
-    return Recipe(_needed(table.columns), scaling, categories, table.ticks.length, table.start,
-                  table.calendar, form, table.ticks.unit)  # fmt: skip
+    return Recipe(_needed(table.columns), scaling, categories, table.ticks.length,
+                  table.ticks.start, table.ticks.dates, form, table.ticks.unit)  # fmt: skip
 
 
 def usual(table: Table, stop: int, few: float = 1.0) -> Array:
@@ -372,7 +372,7 @@ def _check(table: Table, categories: Mapping[str, Any]) -> None:
             found = "has lags of its own, but is not a numeric input"
             right = "use lags of " + ", ".join(table.numeric)
             raise InputError(f"column {name!r}", found, right, table.header)
-    if columns.calendar and not table.calendar:
+    if columns.calendar and not table.ticks.dates:
         found = f"is {list(columns.calendar)}, but time is a number"
         raise InputError("calendar", found, "leave it out, or give times as dates", table.header)
 

@@ -168,7 +168,7 @@ def sampled(
     table = reading.read(
         source, columns, labelled, recipe.numeric, form=form, hint=recipe.time_format
     )
-    if table.calendar != recipe.calendar:
+    if table.ticks.dates != recipe.calendar:
         was = "dates" if recipe.calendar else "numbers"
         raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
     return Rounds(table, recipe, recipe.start, dtype)

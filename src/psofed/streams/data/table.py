@@ -246,16 +246,6 @@ class Table:
         return self.latest.rpartition(": row ")[0] + ": row 1"
 
     @property
-    def start(self) -> float:
-        """The time of round 0."""
-        return self.ticks.start
-
-    @property
-    def calendar(self) -> bool:
-        """Whether time is in seconds since 1970."""
-        return self.ticks.dates
-
-    @property
     def rounds(self) -> int:
         """Rounds from the first sample of any client to the last."""
         return int(self.ticks(self.end).max()) + 1

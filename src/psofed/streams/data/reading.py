@@ -160,7 +160,10 @@ class _Reader:
             self._ticks(order), self.clock.format or "", tuple(order),
             list(range(self.width - 1)), self.places(self.latest[1]),
         )  # fmt: skip
-        _check_rounds(table)
+        if not table.rounds < MOST_ROUNDS:
+            found = f"is {table.rounds:.3g} ticks of {table.ticks} after the first"
+            right = "look for a wrong time, or give a longer tick"
+            raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
         if not self.known:
             self._check_texts(files.name)
         table.said = [*files.said, *self._said()]
@@ -234,13 +237,6 @@ def _natural(name: str) -> list[Any]:
     """For sorting: n2 before n10."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)] + [(-2, name)]
-
-
-def _check_rounds(table: Table) -> None:
-    if not table.rounds < MOST_ROUNDS:
-        found = f"is {table.rounds:.3g} ticks of {table.ticks} after the first"
-        right = "look for a wrong time, or give a longer tick"
-        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
 
 
 def _inputs(batch: Batch, columns: Columns) -> tuple[str, ...]:

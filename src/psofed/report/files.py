@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psofed.errors import InputError, written
+from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.federation.records import CHECKPOINT, IDENTITY
 
@@ -168,33 +168,37 @@ class ResultFolder:
     def __init__(self, path: Path, resumes: bool = False) -> None:
         self.path = path
         self._made = [p for p in (path, *path.parents) if not p.exists()]
-        with written(path, "give another --out"):
+        try:
             names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
             if names - {CHECKPOINT} and not (resumes and is_unfinished(path)):
                 raise InputError(str(path), "is not empty", "give another --out")
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-                probe = path / ".probe"
-                probe.touch()
-                probe.unlink()
-            except OSError:
-                self.discard()
-                raise
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / ".probe"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            self.discard()
+            found = f"cannot be written: {error.strerror}"
+            raise InputError(str(path), found, "give another --out") from None
 
     def write(self, files: dict[str, bytes]) -> None:
         """All files or none: they get their names only when every one has been written."""
         drafts = {name: self.path / f".{name}.draft" for name in files}
-        with written(self.path, "free some space, or give a new --out"):
-            try:
-                for name, data in files.items():
-                    drafts[name].write_bytes(data)
-                for name, draft in drafts.items():
-                    draft.replace(self.path / name)
-            except BaseException:
-                for draft in drafts.values():
-                    draft.unlink(missing_ok=True)
-                self.discard()
+        try:
+            for name, data in files.items():
+                drafts[name].write_bytes(data)
+            for name, draft in drafts.items():
+                draft.replace(self.path / name)
+        except BaseException as error:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+            self.discard()
+            if not isinstance(error, OSError):
                 raise
+            found = f"cannot be written: {error.strerror}"
+            raise InputError(
+                str(self.path), found, "free some space, or give a new --out"
+            ) from None
 
     def discard(self) -> None:
         """Remove the folders that were made and not used."""

@@ -104,7 +104,6 @@ class Link:
         self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
         self.largest = largest
         self.inbox = Inbox()
-        self.get, self.put = self.inbox.get, self.inbox.put
         self.up = False
         self.retained = 0  # messages that somebody has left at the broker: none is meant to stay
         self.oversized = 0  # messages that are too large, which were not read
@@ -152,6 +151,14 @@ class Link:
         number, qos = event.receipt
         if qos and self.up:
             self._client.ack(number, qos)
+
+    def get(self, seconds: float | None) -> Event | None:
+        """The next event, or None if there is none in time."""
+        return self.inbox.get(seconds)
+
+    def put(self, event: Event) -> None:
+        """Put an event of this process into the inbox."""
+        self.inbox.put(event)
 
     @property
     def contested(self) -> bool:

@@ -140,7 +140,7 @@ class Fleet(Network):
     def _settle(self, told: Callable[[], Any] | None = None) -> None:
         """The server has started: what was under way is durable as a whole, or not at all."""
         oracle, counts = self.oracle, self.server.server.ledger.counts
-        if (self.server.n, self.server.log.count, self.server.behind) != oracle.marks:
+        if (self.server.n, self.server.log.count, self.server.server.now.behind) != oracle.marks:
             if oracle.held:
                 oracle.book = next((b for b in oracle.held if b.counts == counts), oracle.book)
             elif told is not None:

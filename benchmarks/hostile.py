@@ -86,7 +86,7 @@ class Siege:
                 raise AssertionError(f"{len(self.link.inbox)} messages wait")
             while (event := self.link.get(0)) is not None:
                 self.loop._react(event)
-            if self.server.complete:
+            if not self.server.server.missing:
                 same(self.server.commit().n, n, "the round that was closed")
                 return
         raise AssertionError(f"round {n} waits for {self.server.missing} without end")

@@ -149,12 +149,6 @@ class Curves:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The curves as a long table: what `curves.csv` and `to_frame` hold."""
-        for about, columns in self.tables():
-            for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-                yield about | dict(zip(columns, values, strict=True))
-
-    def tables(self) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-        """The same by method: its options, and its columns."""
         every = {
             "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
             "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
@@ -163,7 +157,9 @@ class Curves:
         if self.global_mse is not None:
             every["global_mse"] = self.global_mse
         for j, about in enumerate(self.options()):
-            yield about, {"round": self.rounds} | {key: each[j] for key, each in every.items()}
+            columns = {"round": self.rounds} | {key: each[j] for key, each in every.items()}
+            for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+                yield about | dict(zip(columns, values, strict=True))
 
     def to_frame(self) -> Any:
         """The curves as a pandas DataFrame, a row per method and round (extra `frame`).

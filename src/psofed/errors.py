@@ -1,5 +1,7 @@
 """Error messages for users: which file, which field, what was found, what would be right."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -30,6 +32,15 @@ class ResourceError(InputError):
     """What was given is right, but a disk or another resource has failed: try again later."""
 
     code = 3
+
+
+@contextmanager
+def written(path: object, right: str) -> Iterator[None]:
+    """An error of the disk in here says which path cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}", right) from None
 
 
 def nearest(name: str, known: list[str]) -> str:

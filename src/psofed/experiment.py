@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -308,12 +307,8 @@ def _reading(path: str | Path) -> Iterator[dict[str, Any]]:
 
 def load(path: str | Path) -> dict[str, Any]:
     """The tables of an experiment file as they are."""
-    text = schema.read_text(path, "an experiment file")
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        right = "correct that line, or start from `psofed init`"
-        raise InputError("", f"is not TOML: {error}", right, str(path)) from None
+    right = "correct that line, or start from `psofed init`"
+    return schema.read_toml(path, "an experiment file", right)
 
 
 def parse(table: dict[str, Any]) -> Experiment:

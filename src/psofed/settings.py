@@ -148,13 +148,11 @@ def _numbers(experiment: Settings) -> None:
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
     schema.at_most(experiment, LIMITS)
-    seed, world, absent = experiment.seed, experiment.world, experiment.absent
-    if not 0 <= seed < 2**63:
-        raise InputError("seed", f"is {seed}", "use a whole number from 0 to 2^63 - 1")
-    if world is not None and not 0 <= world < 2**63:
-        raise InputError("world", f"is {world}", "use the number of a run, from 0 on")
-    if not 0 <= absent < 1:
-        raise InputError("absent", f"is {absent}", "use a share of the clients, 0 to 1")
+    run = experiment.world or 0
+    seeded, present = 0 <= experiment.seed < 2**63, 0 <= experiment.absent < 1
+    schema.require(experiment, "seed", seeded, "use a whole number from 0 to 2^63 - 1")
+    schema.require(experiment, "world", 0 <= run < 2**63, "use the number of a run, from 0 on")
+    schema.require(experiment, "absent", present, "use a share of the clients, 0 to 1")
 
 
 def _outsiders(experiment: Settings) -> None:

@@ -17,7 +17,7 @@ def test_state_and_metrics_are_well_formed_and_equal_the_ledger(stage):
     shown.play(15)
     shown.server._message(2, b"nonsense")
     state, ledger, counts = shown.state(), shown.ledger, shown.ledger.counts
-    up, down = shown.server.coordinator.traffic.tolist()
+    up, down = shown.server.coordinator.server.now.traffic.tolist()
     n, mse, *moved = zip(*state["rows"], strict=True)
     assert (n, set(mse), state["n"], state["mse"]) == (tuple(range(15)), {-1.5}, 15, -1.5)
     assert list(map(sum, moved)) == [state["up"], state["down"]] == [up, down]
@@ -82,8 +82,8 @@ def test_refused_and_lost_answers_are_counted_by_client_as_in_all():
     saved = again.server.ledger
     assert saved.refused.tolist() == [0, 3, 0, 2, 0], "as of the last commit"
     assert saved.lost.sum() == saved.counts["lost"]
-    assert again.traffic.tolist() == coordinator.traffic.tolist()
-    assert again.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
+    assert again.server.now.traffic.tolist() == coordinator.server.now.traffic.tolist()
+    assert again.server.now.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
 
 
 def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):

@@ -20,7 +20,7 @@ from psofed.streams.data import reading as tables
 from psofed.streams.data import textfile
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.textfile import Form
-from psofed.streams.data.times import AmbiguousError, compact, form_of
+from psofed.streams.data.times import compact, form_of
 from psofed.tables import fitting
 
 pandas, openpyxl, pyarrow = Extra("pandas"), Extra("openpyxl"), Extra("pyarrow")
@@ -256,7 +256,7 @@ def test_options_decide_what_is_not_clear(tmp_path):
     with pytest.raises(InputError, match="or give --set time_format"):
         tables.read(path, ALONE)
     table = tables.read(path, ALONE, form=Form(time_format="%d of %B %Y"))
-    assert table.start == 1709251200.0
+    assert table.ticks.start == 1709251200.0
 
 
 def test_digits_in_groups_are_numbers_and_what_is_no_table_is_refused(tmp_path):
@@ -290,7 +290,7 @@ def test_a_date_is_read_as_it_was_written_or_refused(moment, form):
     text = moment.strftime(form)
     try:
         found = form_of([text])
-    except AmbiguousError:
+    except InputError:
         assert "/" in text
         assert moment.day <= 12
         return

@@ -75,9 +75,9 @@ def test_time_may_be_a_date_or_stand_in_several_columns(tmp_path):
     parts = read(tmp_path, "d,h,a,y\n2024-03-01,00:00,1,1\n2024-03-01,01:00,2,2",
                  Columns(target="y", time=("d", "h")))  # fmt: skip
     for table in (one, many, parts):
-        assert table.calendar
+        assert table.ticks.dates
         assert table.ticks.length == 3600
-        assert table.start == 1709251200.0
+        assert table.ticks.start == 1709251200.0
 
 
 def test_every_row_is_used_or_counted_with_its_reason(tmp_path):

@@ -40,7 +40,7 @@ def test_months_quarters_and_years_are_ticks_of_the_calendar(freq, tick):
 def test_a_month_without_a_day_is_its_first_day(form):
     times = pandas.date_range("2000-01-01", periods=30, freq="MS")
     table = dated(times.strftime(form))
-    assert (str(table.ticks), table.start) == ("1 month", times[0].timestamp())
+    assert (str(table.ticks), table.ticks.start) == ("1 month", times[0].timestamp())
 
 
 def test_a_lag_of_twelve_months_is_the_same_month_a_year_ago():

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import tomli_w
 
 from psofed import experiment as experiments
 from psofed.core.seeds import Seeds
@@ -153,13 +154,13 @@ def _one_by_one(recipe: Recipe, path: Path) -> None:
         assert isinstance(sample, MalformedError) or np.isfinite(sample.x).all()
 
 
-PLAN = Plan(
+PLAN = tomli_w.dumps(Plan(
     Columns(
         target="y", time=("t",), client="who", lags=(1, 2), lags_of={"a": (24,)}, calendar=("hour",),
         missing={"a": "skip", "*": "hold"}, ranges={"a": (0.0, 1.0)},
     ),
     label_delay=3, step=0.4, dim=50, methods=(psofed.Options(10),),
-).to_toml()  # fmt: skip
+).to_table())  # fmt: skip
 STREAM = Options(
     Columns(target="y", time=("t",), client="who", inputs=("a", "wind"), lags=(1,), lags_of={"a": (24,)}),
     {"a": (0.5, 2.0), "y": (10.0, 3.0)}, ("p", "q"), "readings.csv", label_delay=3, first=10, frozen=90,

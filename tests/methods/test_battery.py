@@ -140,7 +140,7 @@ def test_the_kernel_counts_the_bytes_that_are_sent(options):
 def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
     method, draws = prepare(small(options))
     x, y = samples(draws)
-    client = Client(method, 0, in_memory._Samples(x[0], y[0]))
+    client = Client(method, 0, in_memory.source(x[0], y[0]))
     down = open_round(method, method.server(), np.zeros(1, np.intp), 3).row(0)
     data = b"" if down is None else method.encode(down, up=False)
     answer = client.take_part(3, data)

@@ -19,7 +19,7 @@ def test_a_visit_that_is_lost_gets_no_reply():
     server = Server(method)
     first, second = server.cohort
     x, y = samples(draws)
-    clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(5)]
+    clients = [Client(method, k, in_memory.source(x[k], y[k])) for k in range(5)]
     for k, data in server.invite().items():
         answer = clients[k].take_part(0, data)
         if k == first:

@@ -187,7 +187,7 @@ def test_both_ends_agree_on_the_references_whatever_is_lost_or_missing(seed, gap
     options = memofed.Options(budget=None, size=6, **{"least": 15, "silent": 0} if gaps else {})
     method, _, x, y = prepare(small(options, rounds=120, clients=4))
     y = with_gaps(y, seed) if gaps else y
-    clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(4)]
+    clients = [Client(method, k, in_memory.source(x[k], y[k])) for k in range(4)]
     ours, luck, lost = Server(method), np.random.default_rng(seed), 0.2 if gaps else 0.3
     few = spent = agreed = 0
     for n in range(120):

@@ -122,7 +122,7 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     inside = sent.inside
     assert server.reports[0] == sent._replace(square=np.float32(sent.square))
     assert 100 <= inside <= 200
-    assert server.commit().up == server.traffic[0] == 29
+    assert server.commit().up == server.server.now.traffic[0] == 29
 
 
 @pytest.mark.parametrize("told", [(5, 4, math.nan, 5, 0), (5, 4, math.inf, 5, 0),

@@ -125,7 +125,7 @@ def test_a_client_says_once_that_its_disk_is_full_and_when_it_is_not():
     device._save()
     server._ask()
     assert said[1:] == ["state can be written again"]
-    assert server.coordinator.complete
+    assert not server.coordinator.server.missing
 
 
 def test_a_client_that_ends_with_a_full_disk_says_what_is_lost():

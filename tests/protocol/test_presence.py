@@ -63,7 +63,7 @@ def test_when_nobody_is_awake_all_are_asked_as_before():
     drawn = world.cohort
     world.server.sleep(range(K))
     assert world.cohort == drawn
-    assert not world.server.complete
+    assert world.server.server.missing
     world.round()
     world.balanced()
     assert len(world.cohort) == 3

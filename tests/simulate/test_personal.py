@@ -110,7 +110,7 @@ def test_tables_have_one_more_column_where_it_is_asked_for():
         head, first, *_ = runs.grid(curves).rows
         assert head.count("global model") == columns
         assert len(head) == len(first)
-        assert ("global_mse" in runs.curves_csv(curves).splitlines()[0]) == bool(columns)
+        assert ("global_mse" in runs.files.csv_text(curves.rows()).splitlines()[0]) == bool(columns)
         table = json.loads(runs.files.json_text(runs.summary(curves, "")))
         assert ("global_steady_db" in table["methods"][0]) == bool(columns)
         assert ("each client's own model" in table["targets"]) == bool(columns)

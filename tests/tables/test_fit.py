@@ -11,7 +11,7 @@ from helpers.small_tables import table_of
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.federation import records, schema
+from psofed.federation import plugins, records, schema
 from psofed.fleet.protocol import in_memory
 from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed
 from psofed.rivals import quantised
@@ -184,7 +184,7 @@ name = "fedcs"
 
 def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
     path = tmp_path / "plan.toml"
-    path.write_text(done.plan.to_toml())
+    path.write_text(plugins.written(done.plan.to_table).toml)
     assert plan.read(path) == done.plan
     for text, found in (
         ("x", "is not TOML"), ("a = 1", "columns is missing"),

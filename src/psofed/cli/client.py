@@ -65,7 +65,7 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> N
     read = samples.reading(plan.experiment.stream, k, deploy.ahead)
     in_units = partial(_in_units, level=deploy.interval, restore=stream.restore)
     device.on_news = say
-    device.on_prediction = lambda forecast: _predicted(in_units(forecast))
+    device.on_prediction = lambda forecast: out(json.dumps(in_units(forecast)))
     if deploy.live:
         device.samples = _samples(plan, device.member, wishes["stream"], read)
     for note in device.notes:
@@ -198,11 +198,6 @@ def _in_units(
     low, high = forecast.interval(level) or (None, None)
     ends = {"y": forecast.y, "low": low, "high": high}
     return {name: None if end is None else restore(end) for name, end in ends.items()}
-
-
-def _predicted(answer: dict[str, float | None]) -> None:
-    """One line of JSON."""
-    out(json.dumps(answer))
 
 
 def _source(plan: Deployment, k: int, stream: str) -> Any:

@@ -107,18 +107,17 @@ def _form(settings: tuple[str, ...]) -> Any:
 
 def _write(out: Path | None, files: Any, values: Any, digits: int) -> None:
     """The rows of a table in their order, as they are written there, with what is predicted."""
-    from psofed.errors import InputError
+    from psofed.errors import written
     from psofed.tables.model import COLUMNS
 
     if out is None:
         _copy(sys.stdout, files, values, COLUMNS, digits)
         return
-    try:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            _copy(file, files, values, COLUMNS, digits)
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(out), found, "give another --out") from None
+    with (
+        written(out, "give another --out"),
+        open(out, "w", encoding="utf-8", newline="") as file,
+    ):
+        _copy(file, files, values, COLUMNS, digits)
 
 
 def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...], digits: int) -> None:
@@ -180,7 +179,7 @@ def export(
     The scaling of inputs is included. What needs a memory or the time (lags, held values, the
     calendar) becomes an input that the caller gives.
     """
-    from psofed.errors import InputError
+    from psofed.errors import InputError, written
     from psofed.federation import records
     from psofed.tables import export as formats
 
@@ -191,10 +190,7 @@ def export(
         raise InputError(str(out), "exists already", "give another --out")
     made = formats.load(model, client, plan, command())
     data = formats.render(made, format, out.stem)
-    try:
+    with written(out, "give another --out"):
         records.write(out, data)
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(out), found, "give another --out") from None
     print(f"Wrote {out}, {len(data):,} bytes: {made.whose}.")
     print("Inputs: " + ", ".join(argument.name for argument in made.arguments))

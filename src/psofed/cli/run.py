@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -42,7 +41,8 @@ Figures = dict[str, tuple[list[int], str]]
               " skeleton of one of your own, which `psofed check` accepts.")  # fmt: skip
 def init(file: str, preset: str) -> None:
     """Write a commented experiment to FILE ("-" prints it), or the skeleton of a plug-in."""
-    from psofed.errors import InputError
+    from psofed.errors import InputError, written
+    from psofed.federation import records
 
     skeleton = preset in SKELETONS
     if skeleton and file != "-" and not file.endswith(".py"):
@@ -52,16 +52,10 @@ def init(file: str, preset: str) -> None:
     if file == "-":
         print(text, end="")
         return
-    try:
-        with open(file, "x", encoding="utf-8") as new:
-            new.write(text)
-    except FileExistsError:
-        raise InputError(file, "exists already", "give another name; nothing was changed") from None
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(file)  # no incomplete file
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(file, found, "give another name") from None
+    if os.path.lexists(file):
+        raise InputError(file, "exists already", "give another name; nothing was changed")
+    with written(file, "give another name"):
+        records.write(Path(file), text.encode())
     then = "Try its rules with: psofed check" if skeleton else "Run it with: psofed run"
     print(f"Wrote {file}. {then} {file}")
 

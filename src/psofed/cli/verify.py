@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from psofed.cli.verbs import FILE
-from psofed.errors import InputError
+from psofed.errors import written
 
 RANDOM = 25  # cases, if none are given
 ROUNDS = 50  # of an experiment, for each of its methods
@@ -90,10 +90,7 @@ def play(out: Path | None) -> None:
     from psofed.report import playground
 
     path = out or Path("playground.html")
-    try:
+    with written(path, "give another --out"):
         records.write(path, playground.render().encode())
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(path), found, "give another --out") from None
     shown = out is None and webbrowser.open(path.resolve().as_uri())
     print(f"The playground is in {path}." + ("" if shown else " Open it in a browser."))

@@ -13,9 +13,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.compare.search import LIKELY
+from psofed.core.native import Array
 from psofed.curves import PER_DB, STEADY_SHARE, to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -26,7 +26,6 @@ from psofed.simulate.onerun import width
 from psofed.stages.attacks.contract import Options as Attack
 from psofed.stages.defences.contract import Options as Defence
 
-Array = NDArray[Any]
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
 # Other strengths of attacks that are tried next to the default one.
 STRENGTHS: dict[str, tuple[dict[str, float], ...]] = {

@@ -9,8 +9,8 @@ from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
@@ -23,7 +23,6 @@ from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 from psofed.streams.contract import about
 
-Array = NDArray[Any]
 ROLES = ("reference", "method", "control")  # the order in a comparison
 BYTE_ROUNDS = 200  # in which the bytes of a setting are counted
 EXACT = 1.0001  # a share may exceed the budget by rounding

@@ -13,9 +13,9 @@ from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.compare.budget import bare, neighbours, pilot_rounds, reference_bytes
+from psofed.core.native import Array
 from psofed.curves import STEADY_SHARE, Curves, to_db
 from psofed.experiment import Experiment
 from psofed.federation.options import Options
@@ -26,7 +26,6 @@ from psofed.simulate.onerun import LOCKSTEP
 SEED = 10**9  # added to the experiment's: what is tuned on is not what is reported
 MARKS = 500  # points of a curve
 OnPart = Callable[[int, int], None]
-Array = NDArray[Any]
 STAYS = 100  # rounds for which a curve has to stay below a target to have reached it
 LIKELY = 1.96  # standard errors
 

@@ -84,7 +84,7 @@ class FleetHistory:
         self.everybody = clients  # one more than the highest number that a client ever has
         self._here = set(range(clients))
         self._away: set[int] = set()  # excluded
-        self._rounds: list[int] = []
+        self.edges: list[int] = []  # the rounds in which something changes
         self._members = [np.arange(clients)]
         self._begins: dict[int, list[int]] = {}
         for i, change in placed:
@@ -112,7 +112,7 @@ class FleetHistory:
         if change.restore is not None and not change.keep:
             for k in self._here:
                 self._begin(k, change.round)
-        self._rounds.append(change.round)
+        self.edges.append(change.round)
         self._members.append(np.array(sorted(self._here), np.intp))
 
     def _begin(self, k: int, n: int) -> None:
@@ -126,7 +126,7 @@ class FleetHistory:
 
     def members(self, n: int) -> Indices:
         """Those of round n, in order."""
-        return self._members[bisect_right(self._rounds, n)]
+        return self._members[bisect_right(self.edges, n)]
 
     def begins(self, k: int) -> list[int]:
         """The rounds from which on client k begins anew, at its first contact."""
@@ -137,11 +137,6 @@ class FleetHistory:
         """The rounds that were not closed."""
         spans = ((c.void, c.round) for c in self.changes if c.void is not None)
         return {n for span in spans for n in range(*span)}
-
-    @property
-    def edges(self) -> list[int]:
-        """The rounds in which something changes."""
-        return self._rounds
 
 
 @dataclass(frozen=True, eq=False)

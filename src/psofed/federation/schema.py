@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pkgutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -59,6 +60,15 @@ def read_text(path: str | Path, wanted: str) -> str:
         raise InputError("", found, f"give {wanted}", str(path)) from None
     except UnicodeDecodeError:
         raise InputError("", "is not text", f"give {wanted} in UTF-8", str(path)) from None
+
+
+def read_toml(path: str | Path, wanted: str, right: str) -> dict[str, Any]:
+    """The tables of such a file; `right` is what to do about one that is not TOML."""
+    text = read_text(path, wanted)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError("", f"is not TOML: {error}", right, str(path)) from None
 
 
 @cache

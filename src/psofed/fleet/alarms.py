@@ -61,9 +61,10 @@ class Alarms:
         self._online = now if status.connected else self._online
         status.opinion = coordinator.server.opinion()
         self._quarantine(status.opinion, coordinator.server.table.ids.tolist())
+        no_broker = f"no broker at {link.address}: {status.trouble or 'it was not reached yet'}"
         for name, text in (
             ("disk", _disk(status, coordinator.n)),
-            ("broker", _broker(status, link) if now > self._online + OFFLINE else ""),
+            ("broker", no_broker if now > self._online + OFFLINE else ""),
             ("silence", _silence(status, now)),
             ("ahead", _ahead(coordinator.ahead, coordinator.n)),
             ("expiry", ending(link.ends)),
@@ -141,10 +142,6 @@ def _disk(status: Status, n: int) -> str:
     return f"{status.disk}: {held}" if status.disk else ""
 
 
-def _broker(status: Status, link: Link) -> str:
-    return f"no broker at {link.address}: {status.trouble or 'it was not reached yet'}"
-
-
 def _silence(status: Status, now: float) -> str:
     since = status.unanswered_since
     if since is None or now < since + SILENCE:
@@ -174,7 +171,7 @@ def _ahead(ahead: Mapping[int, int], n: int) -> str:
 
 def _dropped(dropped: Mapping[int, int]) -> str:
     most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
-    counts = ", ".join(f"{dropped[k]} of {_name(k)}" for k in most)
+    counts = ", ".join(f"{dropped[k]} of {'strangers' if k < 0 else f'client {k}'}" for k in most)
     many = f"messages come faster than they are read, and some were dropped: {counts}"
     return f"{many}; if it goes on, `psofed deploy keys revoke`"
 
@@ -192,7 +189,3 @@ def _quarantined(held: set[int]) -> str:
 
 def _are(clients: set[int]) -> str:
     return "are" if len(clients) > 1 else "is"
-
-
-def _name(k: int) -> str:
-    return "strangers" if k < 0 else f"client {k}"

@@ -47,7 +47,7 @@ class Device:
     link: Link
     samples: Iterable[Sample | MalformedError] = ()
     on_news: Callable[[str], None] = lambda line: None
-    on_prediction: Callable[[Forecast], None] = lambda forecast: None
+    on_prediction: Callable[[Forecast], object] = lambda forecast: None
     notes: list[str] = field(default_factory=list)  # about the state that was found
     stopped: bool = False
     _said: dict[str, str] = field(default_factory=dict)  # by topic: what it has said last

@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from psofed.errors import InputError
+from psofed.errors import InputError, written
 from psofed.fleet.protocol import wire
 
 PRIVATE, PUBLIC = 0o600, 0o644
+ELSEWHERE = "give another folder"
 SERVER, CLIENT = "psofed server secret", "psofed key of client {k}"
 SIZE = 32  # bytes of a secret
 EARLY = 30  # days before its end at which a certificate is an alarm
@@ -60,7 +61,7 @@ def _refuse(path: Path, mode: int) -> None:
 
 def make_folder(folder: Path) -> None:
     """A folder for its owner only, unless there is one."""
-    with written(folder):
+    with written(folder, ELSEWHERE):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
@@ -68,7 +69,7 @@ def write(path: Path, data: str | bytes, mode: int = PRIVATE) -> None:
     """Replace a file as a whole, also for a program that reads it now; links are refused."""
     content = data.encode() if isinstance(data, str) else data
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with written(path):
+    with written(path, ELSEWHERE):
         if path.is_symlink():
             raise InputError(str(path), "is a link to somewhere else", "move it away first")
         try:
@@ -84,7 +85,7 @@ def write(path: Path, data: str | bytes, mode: int = PRIVATE) -> None:
 def create(path: Path, data: str) -> None:
     """A new file; an old one is never overwritten, nor a link followed."""
     make_folder(path.parent)
-    with written(path):
+    with written(path, ELSEWHERE):
         try:
             _create(path, data.encode(), PRIVATE)
         except FileExistsError:
@@ -102,19 +103,9 @@ def _create(path: Path, data: bytes, mode: int) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
-    """An error of the disk, with the path that cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(path), found, "give another folder") from None
-
-
-@contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """One command at a time changes a folder, so that none undoes what another has written."""
-    with written(folder):
+    with written(folder, ELSEWHERE):
         handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.errors import InputError
+from psofed.errors import InputError, written
 from psofed.federation import records
 from psofed.federation.membership import ACTS, Change
 from psofed.federation.records import number, taken
@@ -155,11 +155,8 @@ def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> l
 def _wait(state: Path, request: dict[str, Any], patience: float) -> list[str]:
     name = secrets.token_hex(8)
     path, done = state / f"{REQUEST}{name}", state / f"{REPLY}{name}"
-    try:
+    with written(path, "run it as the server's user"):
         records.write(path, json.dumps(request).encode())
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(path), found, "run it as the server's user") from None
     end, look = monotonic() + patience, monotonic() + AGAIN
     while not done.exists():
         if monotonic() > end:

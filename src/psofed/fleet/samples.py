@@ -13,18 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.federation import schema
 from psofed.fleet.protocol.client import Source
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.stages.surroundings import attack_in
 from psofed.streams import contract
 from psofed.streams.contract import BLOCK, MALFORMED, SkippedError, measured
+
+if TYPE_CHECKING:
+    from psofed.streams.data.live import Live
 
 LONGEST = 2**20  # bytes of a line
 ASK = "ask"  # true in a line: a question of which nothing is remembered
@@ -81,24 +85,6 @@ class Sample:
     y: float | None
     what_if: bool = False  # a question of which nothing is remembered
     clipped: str = ""  # which inputs were, in words
-
-
-class Rows(Protocol):
-    """Turns rows by column into x and y, as a measured stream does."""
-
-    clipped: str  # which inputs of the last row were, in words
-
-    def __call__(self, row: dict[str, Any]) -> tuple[Array, float | None]: ...
-
-    def what_if(self, row: dict[str, Any]) -> Array: ...
-
-
-class Reading(Protocol):
-    """How lines are read, and what other programs ask."""
-
-    def __call__(self, line: str) -> Sample | None: ...  # None: a line with the names of columns
-
-    def what_if(self, question: dict[str, Any]) -> Array: ...
 
 
 class MalformedError(ValueError):
@@ -192,10 +178,11 @@ def read_lines(handle: int) -> Iterator[bytes]:
 class NamedCells:
     """Lines of a measured stream: JSON by column, or CSV after a line with the names."""
 
-    def __init__(self, live: Rows) -> None:
+    def __init__(self, live: Live) -> None:
         self.live, self.names = live, list[str]()
 
     def __call__(self, line: str) -> Sample | None:
+        """A sample or a question; None: a line with the names of columns."""
         text = line.strip()
         try:
             if text.startswith("{"):
@@ -238,6 +225,9 @@ class Numbers:
         return parse(json.dumps({**question, ASK: True}), self.taps).x
 
 
+Reading = NamedCells | Numbers  # how lines are read, and what other programs ask
+
+
 def reading(stream: Any, k: int, ahead: float = inf) -> Reading:
     """How the lines of client k are read: by column, if the stream knows columns.
 
@@ -267,14 +257,8 @@ def recorded(stream: Any, path: str | Path, k: int | None = None) -> tuple[Array
 
 def table(path: str | Path, taps: int) -> tuple[Array, Array]:
     """x and y of a CSV file whose last column is y; a first line of names is skipped."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}", "give a CSV") from None
-    except UnicodeDecodeError:
-        raise InputError(str(path), "is not text", "give a CSV in UTF-8") from None
     rows = []
-    for number, line in enumerate(text, 1):
+    for number, line in enumerate(schema.read_text(path, "a CSV").splitlines(), 1):
         if not line.strip():
             continue
         try:

@@ -105,7 +105,7 @@ class ServerLoop:
         if self.timeouts is not None:
             self.timeouts.begin(opened, self.every)
         self._ask()
-        while not self.coordinator.complete and not self.stopped:
+        while self.coordinator.server.missing and not self.stopped:
             now = monotonic()
             if not self.link.up:
                 opened = now  # time without a broker does not count towards the deadline
@@ -115,7 +115,7 @@ class ServerLoop:
                 self._ask()
                 asked = now
             self._check_timeouts(now)
-            if self.coordinator.complete:  # of those who are awake, all have answered
+            if not self.coordinator.server.missing:  # of those who are awake, all have answered
                 return True
             until = [asked + RETRY] + ([] if self.deadline is None else [opened + self.deadline])
             self._handle(self.link.get(min(max(min(until) - now, 0.0), POLL)))
@@ -128,7 +128,7 @@ class ServerLoop:
     def _check_timeouts(self, now: float) -> None:
         """Rule 9: who is silent for too long is asleep; others are asked, and sleepers probed."""
         timeouts, early = self.timeouts, now < self._looked + LOOK
-        if timeouts is None or early or not self.link.up or self.coordinator.sealed:
+        if timeouts is None or early or not self.link.up or self.coordinator.server.sealed:
             return
         self._looked = now
         self._move(now)
@@ -158,7 +158,7 @@ class ServerLoop:
             if self.status.unanswered_since is None:
                 self.status.unanswered_since = monotonic()
             frames = self.coordinator.frames()
-            if self.timeouts is not None and not self.coordinator.sealed:
+            if self.timeouts is not None and not self.coordinator.server.sealed:
                 self.timeouts.ask(frames, monotonic())
             for k, frame in frames.items():
                 self._send(k, frame)
@@ -190,7 +190,7 @@ class ServerLoop:
             self.status.connects += 1
             self.on_news(f"connected to {self.link.address}")
             self._ask()
-            if self.coordinator.behind:  # all shall say how far they are, not only the cohort
+            if self.coordinator.server.now.behind:  # all shall say how far they are
                 for k in self.coordinator.server.table.present:
                     self._send(k, self.coordinator.probe(k))
         elif event.kind == "down":

@@ -64,7 +64,8 @@ class Timeouts:
             self._charge(k, now)
             asked = self._asked.pop(k, None) if sleeper is None else sleeper.asked
             if asked is not None:
-                self._usual[k] = _mean(self._usual.get(k), now - asked)
+                usual = self._usual.get(k, now - asked)
+                self._usual[k] = (1 - SHARE) * usual + SHARE * (now - asked)
             self._sleeps.pop(k, None)
         if sleeper is None or now < sleeper.until:
             return False  # a hello alone is no answer
@@ -139,10 +140,6 @@ class Timeouts:
         for table in (self._asked, self._usual, self._held, self._sleeps, self.asleep):
             for k in [k for k in table if k not in here]:
                 del table[k]
-
-
-def _mean(usual: float | None, seconds: float) -> float:
-    return seconds if usual is None else (1 - SHARE) * usual + SHARE * seconds
 
 
 def clients_in_words(clients: Iterable[int]) -> str:

@@ -44,10 +44,10 @@ class Audit:
     private: tuple[MethodAudit, ...] = ()  # with it
 
 
-def paper(rounds: int = 500) -> Experiment:
+def paper() -> Experiment:
     """The paper's setting: PSO-Fed with M = 40, 5 and 1, and Online-Fed."""
     ours = tuple(psofed.Options(shared) for shared in (40, 5, 1))
-    return Experiment(methods=(*ours, onlinefed.Options()), rounds=rounds)
+    return Experiment(methods=(*ours, onlinefed.Options()), rounds=500)
 
 
 def enough(experiment: Experiment) -> int:

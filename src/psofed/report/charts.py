@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from psofed.core.native import Array
+
 FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
 COLOURS = 7  # those of charts.js; a style beyond them is one of them with another dash
 MARKS = 14_000  # of all curves of a chart together

@@ -193,7 +193,7 @@ def render(c: Comparison) -> dict[str, bytes]:
     """Every file of a result by name."""
     texts = {
         "comparison.json": files.json_text(to_table(c)),
-        "comparison.txt": joined(blocks(c)) + "\n", "curves.csv": runs.curves_csv(c.curves),
+        "comparison.txt": joined(blocks(c)) + "\n", "curves.csv": files.csv_text(c.curves.rows()),
     }  # fmt: skip
     shown = page.of_experiment(
         c.curves.experiment, c.command, c.curves.runs,

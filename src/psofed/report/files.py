@@ -50,21 +50,13 @@ def json_text(table: Any) -> str:
     return json.dumps(table, indent=2) + "\n"
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> str:
+def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows as a csv file, in the columns of all of them."""
     buffer, table = StringIO(), list(rows)
-    keys = list(columns) or list(dict.fromkeys(key for row in table for key in row))
-    writer = csv.DictWriter(buffer, keys, lineterminator="\n")
-    writer.writeheader()
-    for row in table:
-        writer.writerow({key: cell(value) for key, value in row.items()})
-    return buffer.getvalue()
-
-
-def csv_line(cells: Iterable[Any]) -> str:
-    """A line of a csv file, without its end."""
-    buffer = StringIO()
-    csv.writer(buffer, lineterminator="").writerow(cells)
+    keys = list(dict.fromkeys(key for row in table for key in row))
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(keys)
+    writer.writerows([cell(row.get(key, "")) for key in keys] for row in table)
     return buffer.getvalue()
 
 

@@ -233,14 +233,14 @@ def sheet(fit: Fit, table: dict[str, Any]) -> Sheet:
     return Sheet(panels, 2, fit.scores.scores[0].title, (5.6, 4.6))
 
 
-def _ceiling(values: list[float], most: float = 2.0) -> float:
-    """An upper limit of the axis that shows the good ones: a multiple of the median.
+def _ceiling(values: list[float]) -> float:
+    """An upper limit of the axis that shows the good ones: twice the median.
 
     >>> _ceiling([0.3, 0.4, 1e9])
     0.8
     """
     known = [value for value in values if np.isfinite(value)]
-    return float(min(max(known), most * np.median(known))) or 1.0 if known else 1.0
+    return float(min(max(known), 2 * np.median(known))) or 1.0 if known else 1.0
 
 
 def _learning(table: dict[str, Any]) -> Chart:

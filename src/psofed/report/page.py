@@ -19,8 +19,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.extras import have, versions
 from psofed.federation.feature_table import SIZE
 from psofed.federation.plugins import Written, written
@@ -30,7 +30,6 @@ from psofed.report.files import Grid
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
 
-Array = NDArray[Any]
 BASE = ("base.css",)
 CHART_STYLES = ("uPlot.min.css",)
 CHARTS = ("uPlot.iife.min.js", "dom.js", "charts.js")

@@ -36,7 +36,7 @@ Figures = Mapping[str, tuple[Sequence[int], str]]  # the rows and the title of e
 def render(curves: Curves, command: str, figures: Figures) -> dict[str, bytes]:
     """Every file of a result by name."""
     table = summary(curves, command)
-    texts = {"curves.csv": curves_csv(curves), "summary.json": files.json_text(table)}
+    texts = {"curves.csv": files.csv_text(curves.rows()), "summary.json": files.json_text(table)}
 
     def picture(which: Sequence[int], title: str) -> Any:
         from psofed.report.figures import learning_curves
@@ -45,18 +45,6 @@ def render(curves: Curves, command: str, figures: Figures) -> dict[str, bytes]:
 
     pictures = {name: partial(picture, *which) for name, which in figures.items()}
     return page.render(_page(curves, table), texts, pictures)
-
-
-def curves_csv(curves: Curves) -> str:
-    """The curves as a long table: what curves.csv holds."""
-    lines: list[str] = []
-    for about, columns in curves.tables():
-        own = {key: files.cell(value) for key, value in about.items() if key not in columns}
-        lines = lines or [files.csv_line([*own, *columns])]
-        begin = files.csv_line(own.values())  # once: it takes longer than the numbers of a round
-        cells = (map(str, map(files.cell, column.tolist())) for column in columns.values())
-        lines += [f"{begin},{','.join(row)}" for row in zip(*cells, strict=True)]
-    return "\n".join([*lines, ""])
 
 
 def is_finished(path: Path, experiment: Experiment) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.curves import Curves, table_rounds, to_db
 from psofed.extras import estimate
@@ -18,7 +17,6 @@ from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction
 from psofed.theory.study import Judgement, Study, deviations
 
-Array = NDArray[Any]
 WHERE = "theory.txt"
 ROUNDING = 1e-5  # of the initial error: what single precision leaves
 POINTS = 26  # of a simulated curve, even in log n
@@ -124,7 +122,9 @@ def _predictions(study: Study) -> list[Block]:
     rows = [["predicted MSE in dB", *(f"n={n}" for n in points), "bias at the end", "within 1 dB"]]
     for p in study.predictions:
         at = {int(n): float(v) for n, v in zip(p.rounds, p.mse_db, strict=True)}
-        ends = ["-", "-"] if p.lost is not None else [_bias(p), f"n={arrival(p)}"]
+        # Only rounding is left of the bias where f is linear.
+        bias = f"{to_db(p.bias[-1]):.2f}" if p.bias[-1] > ROUNDING * p.bias[0] else "none"
+        ends = ["-", "-"] if p.lost is not None else [bias, f"n={arrival(p)}"]
         rows.append([p.title, *(estimate(at[n]) for n in points), *ends])
         if p.lost is not None:
             times = f"{DIVERGED:g} times the initial one"
@@ -139,11 +139,6 @@ def _predictions(study: Study) -> list[Block]:
     inner = range(1, len(points))
     least = (*inner[1::2], *inner[::2], len(points) + 1)
     return [Grid(rows, least=least, where=WHERE, title="Predictions"), *notes]
-
-
-def _bias(p: Prediction) -> str:
-    """That of the last model in dB; none where only rounding is left, as of a linear f."""
-    return f"{to_db(p.bias[-1]):.2f}" if p.bias[-1] > ROUNDING * p.bias[0] else "none"
 
 
 def arrival(p: Prediction) -> int:

@@ -61,9 +61,9 @@ class StoppedError(Exception):
     """A run that was told to stop."""
 
 
-def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
+def one_run(experiment: Experiment, number: int) -> OneRun:
     """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts."""
-    return some_runs(experiment, [number], stop)[0]
+    return some_runs(experiment, [number])[0]
 
 
 def some_runs(

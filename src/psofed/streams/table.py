@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
@@ -26,7 +26,6 @@ from psofed.streams.data.recipe import Pair, Recipe
 from psofed.streams.data.rounds import sampled
 from psofed.streams.data.textfile import UNKNOWN, Form, form_of
 
-Array = NDArray[Any]
 Series = tuple[Array, Array]  # x [count, L] and y [count] of one client
 
 

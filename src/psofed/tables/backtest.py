@@ -71,7 +71,7 @@ class _Backtest:
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
         self.marks = marks if len(marks) else np.array([span.stop])
         self.counts = np.zeros(len(self.marks))
-        per_day = 1 / table.ticks.days if table.calendar else None
+        per_day = 1 / table.ticks.days if table.ticks.dates else None
         self.blocks = block_marks(span.frozen, span.stop, per_day)
         for contender in contenders:
             contender.score.curve = np.zeros(len(self.marks))
@@ -114,9 +114,7 @@ class _Backtest:
 
     def _last(self, arrived: Array) -> Array:
         """The last label that was known at each round: at the same delay as the models."""
-        labels = np.vstack([self.known, arrived])
-        seen = np.where(np.isnan(labels), 0, np.arange(len(labels))[:, None])
-        filled = np.take_along_axis(labels, np.maximum.accumulate(seen, axis=0), axis=0)
+        filled = forward(np.vstack([self.known, arrived]))
         self.known = filled[-1]
         return filled[1:] if self.delay else filled[:-1]
 

@@ -20,7 +20,7 @@ from psofed.core import conformal
 from psofed.core.conformal import LEVELS
 from psofed.core.features import LINE, Lined, Waves
 from psofed.core.native import Array
-from psofed.errors import InputError
+from psofed.errors import InputError, written
 from psofed.extras import need
 from psofed.federation import schema
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
@@ -75,11 +75,8 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the file that `psofed.load_model` and `psofed predict` read."""
-        try:
+        with written(path, "give another file"):
             Path(path).write_bytes(self.to_bytes())
-        except OSError as error:
-            found = f"cannot be written: {error.strerror}"
-            raise InputError("", found, "give another file", str(path)) from None
 
     def __repr__(self) -> str:
         """In a line."""

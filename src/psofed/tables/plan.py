@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -108,8 +107,7 @@ class Plan:
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
         self.columns.check_delay(self.label_delay)
-        if not 0 <= self.seed < 2**63:
-            raise InputError("seed", f"is {self.seed}", "use a whole number from 0 on")
+        schema.require(self, "seed", 0 <= self.seed < 2**63, "use a whole number from 0 on")
         for name, most in (("warmup", 0.5), ("frozen", 0.9)):
             if not 0 <= getattr(self, name) <= most:
                 found = f"is {getattr(self, name)}"
@@ -177,7 +175,7 @@ class Plan:
         )  # fmt: skip
 
     def to_table(self) -> dict[str, Any]:
-        """As plain values: what `to_toml` writes and `read` reads."""
+        """As plain values: what `read` reads."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         table = {key: value for key, value in plain.items() if value is not None}
         table["columns"], form = self.columns.to_table(), self.form.to_table()
@@ -191,20 +189,10 @@ class Plan:
         last = [k for k in ("form", "columns", "check") if k in table]
         return {k: table[k] for k in table if k not in last} | {k: table[k] for k in last}
 
-    def to_toml(self) -> str:
-        """The plan as TOML."""
-        import tomli_w
-
-        return tomli_w.dumps(self.to_table())
-
 
 def read(path: str | Path, missing: dict[str, Any] | None = None) -> Plan:
     """The plan in a TOML file; every mistake in it is an InputError that names it."""
-    text = schema.read_text(path, "a plan, as `psofed advise` writes it")
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError("", f"is not TOML: {error}", "correct that line", str(path)) from None
+    table = schema.read_toml(path, "a plan, as `psofed advise` writes it", "correct that line")
     with inside(where=str(path)), plugins.relative_to(Path(path).parent):
         return parse((missing or {}) | table)
 

@@ -216,7 +216,7 @@ class Worst:
             total = float(score.errors["frozen"]["global"].sum())
             share = _list(error / total if 0 < total < np.inf else np.nan)
             when = f"{time:.12g}"
-            if table.calendar:
+            if table.ticks.dates:
                 when = str(np.datetime64(round(time), "s"))[:16].replace("T", " ")
             found.append({"client": table.clients[int(k)], "time": when, "predicted": guess,
                           "actual": y, "share": share})  # fmt: skip

@@ -13,7 +13,7 @@ from psofed.federation.workers import Tell, Workers
 from psofed.theory import mean, prediction
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
-from psofed.theory.system import Bounds, System, Verdict, bounds
+from psofed.theory.system import Bounds, Verdict, bounds
 
 Progress = Callable[[float], None] | None
 
@@ -46,7 +46,9 @@ def judge(workers: Workers, on_share: Progress = None) -> Study:
     world: World = workers.known
     limits = bounds(world.experiment, world.task, world.moments)
     known = prediction.systems(world)
-    costs = [_cost(world, system) for system in known.values()]
+    # Numbers to be read for a radius: all R_k, in every round of a period or two.
+    periods = (1 if system.whole else system.period or 1 for system in known.values())
+    costs = [2.0 * world.moments.R.size * period for period in periods]
     found = workers.work(_radii, list(known), costs, on_share)
     judged = []
     for (title, system), (radius, paper) in zip(known.items(), found, strict=True):
@@ -55,11 +57,6 @@ def judge(workers: Workers, on_share: Progress = None) -> Study:
         judged.append(Judgement(title, system.step, verdict, limit, radius, paper))
     unknown = [title for title in world.experiment.titles if title not in known]
     return Study(world, limits, judged, unknown)
-
-
-def _cost(world: World, system: System) -> float:
-    """Numbers to be read for a radius: all R_k, in every round of a period or two."""
-    return float(world.moments.R.size * 2 * (1 if system.whole else system.period or 1))
 
 
 def _radii(world: World, title: str, tell: Tell) -> tuple[Radius | None, Radius | None]:

@@ -275,11 +275,7 @@ def executors_agree(options: Options) -> None:
             close(exchange(experiment).models, expected, f"sent and simulated models, {stream},")
 
 
-def _takes_no_policy(options: Options) -> str:
-    return "" if fits(options, ANY) else "it takes no policy"
-
-
-@applies(_takes_no_policy)
+@applies(lambda options: "" if fits(options, ANY) else "it takes no policy")
 def folds_are_linear(options: Options) -> None:
     """A fold is linear in the weights, and leaves the model where they are zero."""
     method, draws = prepare(small(options))

@@ -112,7 +112,7 @@ class Board:
         ledger, link = coordinator.server.ledger, loop.link
         gone, waited = self._silent()
         clients, dropped = self._clients(gone, waited), link.inbox.dropped.copy()
-        up, down = coordinator.traffic.tolist()
+        up, down = coordinator.server.now.traffic.tolist()
         return {
             "about": self.about,
             "time": time(),

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
-
 from psofed.federation.membership import Change
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Report
@@ -36,24 +34,9 @@ class Coordinator(DurableServer):
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
 
     @property
-    def traffic(self) -> NDArray[Any]:
-        """Bytes up and down in all rounds that were closed."""
-        return self.server.now.traffic
-
-    @property
-    def complete(self) -> bool:
-        """Whether all who are needed have answered."""
-        return self.server.complete
-
-    @property
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered; nobody is asked while a round is held."""
         return [] if self.held else self.server.missing
-
-    @property
-    def sealed(self) -> bool:
-        """Rule 19: whether it is decided who is in the sum."""
-        return self.server.sealed
 
     def seal(self) -> bool:
         """Rule 19: no answer is taken any more; whether some are asked now to unmask the sum."""
@@ -75,7 +58,7 @@ class Coordinator(DurableServer):
 
     def _frame(self, k: int) -> bytes:
         """An invitation; rule 19: or what is asked of those who are in the sum."""
-        if self.server.masks is not None and self.sealed:
+        if self.server.masks is not None and self.server.sealed:
             return self._down(k, wire.QUESTION, body=self.server.masks.question)
         kind = wire.BEGIN if self.server.begins(k) else wire.INVITE
         more = {"incarnation": self.incarnation, "wire": self.plan.wire}
@@ -151,7 +134,7 @@ class Coordinator(DurableServer):
         if frame.n <= self.n + 1:
             return "hello"
         self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
-        if self.behind and not self.held:
+        if self.server.now.behind and not self.held:
             self._follow(self.ahead)
             self._caught_up()
         return "ahead"

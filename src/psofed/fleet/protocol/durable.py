@@ -89,11 +89,6 @@ class DurableServer:
         return self.server.n
 
     @property
-    def behind(self) -> bool:
-        """Whether this is an old copy: clients know later rounds."""
-        return self.server.now.behind
-
-    @property
     def held(self) -> bool:
         """Whether the open round is folded, but the disk has not taken it yet."""
         return self.server.folded is not None
@@ -103,7 +98,7 @@ class DurableServer:
         of it has happened yet: the next call tries to write it again."""
         after = self.server.closed()
         closed = self._outcome(after)
-        after = replace(after, behind=self.behind and 2 * closed.accepted <= closed.asked)
+        after = replace(after, behind=after.behind and 2 * closed.accepted <= closed.asked)
         self._save(after)
         self._publish(after)
         self.snapshots.keep(after.n, after.own)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from psofed.federation.contract import Array, Method
-from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.client import Client, Source
 from psofed.fleet.protocol.server import Server
 
 
@@ -20,9 +20,14 @@ class Exchange:
     traffic: Array  # [N, 3]: bytes up, down and multicast down
 
 
+def source(x: Array, y: Array) -> Source:
+    """Samples by number, from arrays."""
+    return lambda start, stop: (x[start:stop], y[start:stop])
+
+
 def run(method: Method, x: Array, y: Array, start: tuple[Array, Array] | None = None) -> Exchange:
     """All rounds on the samples x [K, N, L] and y [K, N], as bytes between the handlers."""
-    clients = [Client(method, k, _Samples(x[k], y[k])) for k in range(len(x))]
+    clients = [Client(method, k, source(x[k], y[k])) for k in range(len(x))]
     server = Server(method)
     if server.masks is not None:  # nobody masks anything here: there is nothing to take off
         server.masks.settings = replace(server.masks.settings, self_masks=False)
@@ -61,13 +66,3 @@ def _traffic(method: Method, up: list[int], down: list[int]) -> tuple[int, int, 
     if method.delivery == "peers":
         return sum(up), max(sum(down) - sum(up), 0), 0
     return sum(up), sum(down), sum(set(down) if method.delivery == "common" else down)
-
-
-class _Samples:
-    """A source that replays arrays."""
-
-    def __init__(self, x: Array, y: Array) -> None:
-        self.x, self.y = x, y
-
-    def __call__(self, start: int, stop: int) -> tuple[Array, Array]:
-        return self.x[start:stop], self.y[start:stop]

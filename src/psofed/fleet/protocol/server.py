@@ -168,14 +168,9 @@ class Server:
         for k in clients:
             self.presence.sleep(k, self.n)
             if k in missing and (row := self.table.row(k)) is not None:
-                self.ledger.drop(row)
+                self.ledger.dropped.add(row)  # it will count as lost
         self.redraw(stay=[k for k in before if not self.presence.is_asleep(k)])
         return [k for k in self.cohort if k not in before]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of the cohort have answered, or revealed what the sum needs."""
-        return not self.missing
 
     @property
     def missing(self) -> list[int]:
@@ -220,7 +215,8 @@ class Server:
             self.ledger.reject(self._row(k), error.reason, n, n == self.n)
             raise
         if k in self.answers:
-            self.ledger.repeat()
+            for count in ("received", "repeated"):  # acknowledged, not folded in again
+                self.ledger.counts[count] += 1
             return "repeated"
         self.answers[k], self._uploads[k] = answer, values
         return "accepted"

@@ -12,7 +12,7 @@ repeated (the same bytes again) or rejected: received = accepted + repeated + re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,17 +47,7 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """The same counts, to go on from."""
-        found = copy(self)
-        found.counts, found.reasons = dict(self.counts), dict(self.reasons)
-        for name in TABLES:
-            setattr(found, name, getattr(self, name).copy())
-        found.dropped, found._tried = set(self.dropped), set(self._tried)
-        return found
-
-    def repeat(self) -> None:
-        """Rule 8: the same bytes again are acknowledged, not counted."""
-        self.counts["received"] += 1
-        self.counts["repeated"] += 1
+        return deepcopy(self)
 
     def reject(self, k: int, reason: str, n: int | None = None, is_open: bool = False) -> None:
         """Rule 9 and 11: a message that changes nothing but this table.
@@ -96,10 +86,6 @@ class Ledger:
         self.lost[list(lost)] += 1
         self.lost_at[list(lost)] = n
         self.void()
-
-    def drop(self, k: int) -> None:
-        """Rule 9: a member that was asked is not waited for: it will count as lost."""
-        self.dropped.add(k)
 
     def void(self) -> None:
         """Rule 18: the open round is not closed, so nobody was asked in it."""

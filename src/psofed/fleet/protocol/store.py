@@ -96,7 +96,15 @@ class StateFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """A new file; not durable yet. If it cannot be whole, nothing is left of it."""
-        write(self.path / name, data)
+        path = self.path / name
+        handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            with naming(path), os.fdopen(handle, "wb") as file:
+                file.write(data)
+        except OSError:
+            with suppress(OSError):
+                path.unlink()  # on a full disk, others may need the room
+            raise
 
     def sync(self, name: str) -> None:
         """Make the bytes of a file durable."""
@@ -158,18 +166,6 @@ def owned(folder: Path) -> os.stat_result:
         right = f"run it as that user (sudo -u '#{found.st_uid}'), or make the folder yours (chown)"
         raise InputError(str(folder), f"belongs to user {found.st_uid}, not to you", right)
     return found
-
-
-def write(path: Path, data: bytes) -> None:
-    """A private file, whole or not at all."""
-    handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        with naming(path), os.fdopen(handle, "wb") as file:
-            file.write(data)
-    except OSError:
-        with suppress(OSError):
-            path.unlink()  # on a full disk, others may need the room
-        raise
 
 
 @contextmanager

@@ -14,14 +14,13 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.data.ticks import DAY, UNITS, YEAR
 
-Array = NDArray[Any]
 RULES = ("hold", "skip", "indicator")
 CALENDAR = {"hour": DAY, "weekday": 7 * DAY, "yearday": YEAR}
 MOST_LAG = 100_000

@@ -13,15 +13,14 @@ from time import time as wall_clock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.contract import SkippedError
 from psofed.streams.data.columns import Batch, Missing, numbers, show
 from psofed.streams.data.recipe import FARTHEST, Past, Recipe
 from psofed.streams.data.times import Clock
 
-Array = NDArray[Any]
 WAITING = 10_000  # questions whose labels may still come
 JUMP = 100  # ticks: a longer step may be to a wrong time
 BACK = 3  # rows in a row from before a long step: it was one to a wrong time

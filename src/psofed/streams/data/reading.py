@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.data import columns as cells
 from psofed.streams.data.columns import Batch, Codes, Columns, Missing
@@ -21,7 +21,6 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 from psofed.streams.data.ticks import INTERVALS, Ticks, guess
 from psofed.streams.data.times import ISO, Clock, as_written
 
-Array = NDArray[Any]
 MOST_CLIENTS = 100_000
 MOST_ROUNDS = 50_000_000
 NO_TIME, NO_CLIENT = "without a time", "without a client"
@@ -161,7 +160,10 @@ class _Reader:
             self._ticks(order), self.clock.format or "", tuple(order),
             list(range(self.width - 1)), self.places(self.latest[1]),
         )  # fmt: skip
-        _check_rounds(table)
+        if not table.rounds < MOST_ROUNDS:
+            found = f"is {table.rounds:.3g} ticks of {table.ticks} after the first"
+            right = "look for a wrong time, or give a longer tick"
+            raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
         if not self.known:
             self._check_texts(files.name)
         table.said = [*files.said, *self._said()]
@@ -235,13 +237,6 @@ def _natural(name: str) -> list[Any]:
     """For sorting: n2 before n10."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)] + [(-2, name)]
-
-
-def _check_rounds(table: Table) -> None:
-    if not table.rounds < MOST_ROUNDS:
-        found = f"is {table.rounds:.3g} ticks of {table.ticks} after the first"
-        right = "look for a wrong time, or give a longer tick"
-        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
 
 
 def _inputs(batch: Batch, columns: Columns) -> tuple[str, ...]:
@@ -407,7 +402,7 @@ def _findings(
         if name == given.client:
             found.append(ColumnReport(name, "client", values=len(table.clients)))
         elif name in given.time:
-            form = table.time_format or ("dates" if table.calendar else "numbers")
+            form = table.time_format or ("dates" if table.ticks.dates else "numbers")
             found.append(ColumnReport(name, "time", form))
         elif name == given.target:
             found.append(tally.finding(name, "target", ""))

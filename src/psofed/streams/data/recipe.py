@@ -14,8 +14,8 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.data.columns import CALENDAR, Columns, columns_of
@@ -25,7 +25,6 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 from psofed.streams.data.ticks import UNITS, Ticks
 from psofed.streams.data.times import ISO
 
-Array = NDArray[Any]
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
 FARTHEST_LABEL = 1e3  # and older labels here: they may go far, and come back as predictions
@@ -324,8 +323,8 @@ def learn(table: Table, stop: int, limits: Array | None = None) -> Recipe:
     }
     _check(table, categories)
     form = table.time_format if table.time_format != ISO else ""
-    return Recipe(_needed(table.columns), scaling, categories, table.ticks.length, table.start,
-                  table.calendar, form, table.ticks.unit)  # fmt: skip
+    return Recipe(_needed(table.columns), scaling, categories, table.ticks.length,
+                  table.ticks.start, table.ticks.dates, form, table.ticks.unit)  # fmt: skip
 
 
 def usual(table: Table, stop: int, few: float = 1.0) -> Array:
@@ -373,7 +372,7 @@ def _check(table: Table, categories: Mapping[str, Any]) -> None:
             found = "has lags of its own, but is not a numeric input"
             right = "use lags of " + ", ".join(table.numeric)
             raise InputError(f"column {name!r}", found, right, table.header)
-    if columns.calendar and not table.calendar:
+    if columns.calendar and not table.ticks.dates:
         found = f"is {list(columns.calendar)}, but time is a number"
         raise InputError("calendar", found, "leave it out, or give times as dates", table.header)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.data import reading
 from psofed.streams.data.reading import NO_CLIENT, NO_TIME, REPEATED, SAME_TIME
@@ -17,7 +17,6 @@ from psofed.streams.data.recipe import FARTHEST, FEW, Past, Recipe
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import UNKNOWN, Form
 
-Array = NDArray[Any]
 MOST_ROUNDS = 256  # in a block
 NUMBERS = 4_000_000  # of inputs in a block
 MOST = 0.1  # of the rows that may be lost
@@ -169,7 +168,7 @@ def sampled(
     table = reading.read(
         source, columns, labelled, recipe.numeric, form=form, hint=recipe.time_format
     )
-    if table.calendar != recipe.calendar:
+    if table.ticks.dates != recipe.calendar:
         was = "dates" if recipe.calendar else "numbers"
         raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
     return Rounds(table, recipe, recipe.start, dtype)

@@ -20,7 +20,6 @@ from urllib.parse import unquote
 from xml.parsers import expat
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.errors import InputError, nearest
 from psofed.extras import need
@@ -28,7 +27,6 @@ from psofed.streams.data import heading, textfile
 from psofed.streams.data.columns import Batch, Columns, show
 from psofed.streams.data.textfile import PACKED, ROWS, UNKNOWN, Form, Head
 
-Array = NDArray[Any]
 PLAIN = Form(",", ".", "utf-8")  # of what is not text
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (

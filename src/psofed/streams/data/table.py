@@ -14,12 +14,11 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.streams.data.columns import Batch, Codes, Columns
 from psofed.streams.data.ticks import Ticks
 
-Array = NDArray[Any]
 ROWS = 1024  # of one client, written at once
 BUFFERED = 8_000_000  # numbers of all clients that wait to be written
 SORTED = 2_000_000  # numbers of one client that are sorted at once
@@ -245,16 +244,6 @@ class Table:
     def header(self) -> str:
         """File and row where the names of its columns stand."""
         return self.latest.rpartition(": row ")[0] + ": row 1"
-
-    @property
-    def start(self) -> float:
-        """The time of round 0."""
-        return self.ticks.start
-
-    @property
-    def calendar(self) -> bool:
-        """Whether time is in seconds since 1970."""
-        return self.ticks.dates
 
     @property
     def rounds(self) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from psofed.core.native import Array
+
 DAY = 86400.0
 YEAR = 365.2425 * DAY
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": DAY, "month": YEAR / 12, "year": YEAR}

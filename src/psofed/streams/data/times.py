@@ -10,13 +10,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.streams.data.columns import Batch, Missing, is_number, show
 from psofed.streams.data.textfile import SINCE_1970
 
-Array = NDArray[Any]
 LATEST = 1e15
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 ISO = "ISO 8601"
@@ -133,8 +132,8 @@ class Clock:
         texts = [c.strip() for c in cells if isinstance(c, str)]
         try:
             self.format = form_of(texts, self.hint) if texts else ISO
-        except AmbiguousError as error:
-            raise self._wrong(batch, 0, *error.args) from None
+        except InputError as error:
+            raise self._wrong(batch, 0, error.found, error.right) from None
 
     def _read(self, batch: Batch, i: int, cell: Any) -> float:
         try:
@@ -199,10 +198,6 @@ class _ZoneError(Exception):
     """A time with a zone among others without, or the other way round."""
 
 
-class AmbiguousError(Exception):
-    """Times that can be read in two ways: what was found, and what would be right."""
-
-
 def form_of(texts: Sequence[str], hint: str = "") -> str:
     """The form of all these dates: ISO if they are, else the one that fits them."""
     some = list(dict.fromkeys(map(_midnight, texts)))
@@ -223,7 +218,7 @@ def form_of(texts: Sequence[str], hint: str = "") -> str:
         (_, other, *_), two = list(readings.items())[-1]
         both = f"{first:%d %B %Y} ({one}) or {other:%d %B %Y} ({two})"
         right = f"say which with --set 'time_format={one}' or --set 'time_format={two}'"
-        raise AmbiguousError(f"is {show(some[0])}, which can be {both}", right)
+        raise InputError("", f"is {show(some[0])}, which can be {both}", right)
     return next(iter(readings.values()), ISO)
 
 

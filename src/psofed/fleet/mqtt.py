@@ -102,9 +102,7 @@ class Link:
         identity: Identity | None = None, clients: Collection[int] = (),
     ) -> None:  # fmt: skip
         self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
-        self.largest = largest
-        self.inbox = Inbox()
-        self.up = False
+        self.largest, self.inbox, self.up = largest, Inbox(), False
         self.retained = 0  # messages that somebody has left at the broker: none is meant to stay
         self.oversized = 0  # messages that are too large, which were not read
         self._lost: deque[float] = deque(maxlen=CONTESTED[0])

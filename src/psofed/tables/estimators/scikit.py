@@ -44,12 +44,8 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
         self, dim: int = 200, width: float = 1.0, step: float = 0.5, epochs: int = 10,
         scale: bool = True, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.dim = dim
-        self.width = width
-        self.step = step
-        self.epochs = epochs
-        self.scale = scale
-        self.random_state = random_state
+        self.dim, self.width, self.step = dim, width, step
+        self.epochs, self.scale, self.random_state = epochs, scale, random_state
 
     def fit(self, X: Any, y: Any) -> RFFKLMSRegressor:
         """Learn anew, `epochs` times over the samples in their order."""
@@ -134,15 +130,9 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
         step: float = 0.5, cohort: int = 4, clients: int = 4, epochs: int = 5,
         random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.method = method
-        self.shared = shared
-        self.dim = dim
-        self.width = width
-        self.step = step
-        self.cohort = cohort
-        self.clients = clients
-        self.epochs = epochs
-        self.random_state = random_state
+        self.method, self.shared, self.step = method, shared, step
+        self.dim, self.width, self.random_state = dim, width, random_state
+        self.cohort, self.clients, self.epochs = cohort, clients, epochs
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FederatedRegressor:
         """Simulate the federation with its real messages."""

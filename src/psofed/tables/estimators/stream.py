@@ -32,13 +32,9 @@ class RFFKLMSStream(base.Regressor):
     def __init__(
         self, dim: int = 200, width: float = 1.0, step: float = 0.5, seed: int = 0
     ) -> None:
-        self.dim = dim
-        self.width = width
-        self.step = step
-        self.seed = seed
+        self.dim, self.width, self.step, self.seed = dim, width, step, seed
         self.w = np.zeros(dim)
-        self.mean = 0.0
-        self.count = 0
+        self.mean, self.count = 0.0, 0
         self.theta: Array | None = None  # log of the radii, once an error is known
         self.labels = np.zeros(())
         self._columns: dict[Any, Array] = {}

@@ -156,7 +156,8 @@ def run_all(more: list[str], settings: dict[str, str]) -> tuple[int, list[str]]:
     failed = list(json.loads(record.read_text())) if record.exists() else []
     if code != 1 or not 0 < len(failed) <= FEW:
         return code, []
-    code = run_pytest(0, ["--lf", *more], settings)
+    every = {k: v for k, v in settings.items() if k != "PSOFED_TEST_WITHOUT_PROGRAMS"}
+    code = run_pytest(0, ["--lf", *more], every)  # also those that need no program
     return code, [] if code else failed
 
 

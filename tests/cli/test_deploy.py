@@ -31,7 +31,7 @@ MISTAKES = [
     (f"serve a.toml {HERE} --dashboard 0.0.0.0:0", ["can be read by everybody there", "--plain"]),
     (f"serve a.toml {HERE} --dashboard here", ["--dashboard is 'here'", "HOST:PORT"]),
     (f"client a.toml --id 0 {HERE} --stream -", ['clock = "live"']),
-    (f"client a.toml --id 0 {HERE} --stream no.csv", ["no.csv cannot be read"]),
+    (f"client a.toml --id 0 {HERE} --stream no.csv", ["no.csv: cannot be read"]),
     (f"client a.toml --id 0 {HERE} --stream bad.csv", ["bad.csv: line 3"]),
     (f"client a.toml --id 0 {HERE} --stream few.csv", ["has 1 samples"]),
     (f"client a.toml --id 0 {HERE} --stream big.csv", ["sample 39 a value is"]),

@@ -115,7 +115,7 @@ class Broker:
         program = shutil.which("mosquitto", path=path)
         if program is None:
             right = "install it (apt install mosquitto, brew install mosquitto)"
-            raise InputError("mosquitto", "is not installed, and no broker is named", right)
+            raise InputError("mosquitto", "is not installed, and this needs a broker", right)
         command = ["/bin/sh", "-c", SCRIPT, program, CONFIGURATION.format(self.address.port)]
         devnull = subprocess.DEVNULL
         self._shell = subprocess.Popen(

@@ -35,8 +35,8 @@ RUNS = 10  # of `psofed run`: seeds of features, masks and cohorts on the same d
 RUN_HEAD = """\
 # Written by `psofed advise`. One file for
 #   psofed run FILE                                      simulate it on the table
-#   psofed deploy serve FILE --state server                     the server of the devices
-#   psofed deploy client FILE --id NAME --state NAME --broker mqtt://HOST --stream -
+#   psofed deploy serve FILE --state server --broker mqtts://HOST      the server of the devices
+#   psofed deploy client FILE --id NAME --state NAME --broker mqtts://HOST --stream -
 # Devices read rows as they come and need neither the table nor `stream.file`.
 
 """

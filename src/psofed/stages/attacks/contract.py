@@ -11,7 +11,7 @@ seeds of the attackers.
     on values:  models(n, k, w_k, bad, w) -> what they send   for all members, of which some are bad
 
 Most attacks on values are one equation, with coefficients of its own: see `Mix`. Then `mix` and
-`offset` are enough, and the compiled engine has the attack, too.
+`offset` are enough.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class MaskedNetwork(Network):
 
     def _close(self) -> None:
         """No answer is waited for any more: unmask what is there, then fold it in."""
-        if not self.server.sealed and self.server.seal():
+        if not self.server.server.sealed and self.server.seal():
             self._opened = self.time
             self._invite()
             return

@@ -180,7 +180,7 @@ def test_a_file_that_does_not_fit_is_named(psofed, monkeypatch, tiny):
 
     monkeypatch.setattr("psofed.experiment.read", full)
     result = psofed("run", tiny, "--out", "r")
-    assert result.returncode == 2
+    assert result.returncode == 3
     assert result.stderr == "psofed: some/file cannot be written: No space left on device\n"
 
 

@@ -45,7 +45,7 @@ def test_a_sweep_that_was_stopped_goes_on(psofed, tiny, tmp_path, monkeypatch):
 
     arguments = ("study", "sweep", tiny, "--set", "width=1,2,3", "--out", "out")
     monkeypatch.setattr(command, "compute", lost)
-    assert psofed(*arguments).returncode == 2
+    assert psofed(*arguments).returncode == 3
     assert (tmp_path / "out" / "checkpoint" / "identity.json").exists()
     monkeypatch.setattr(command, "compute", real)
     other = psofed("study", "sweep", tiny, "--set", "width=7,2,3", "--out", "out")

@@ -117,7 +117,7 @@ def test_all_executors_agree(learner):
         for found in compare_methods(world, 30):
             assert found.passed, found
         engine = compare_methods(replace(world, methods=world.methods[:2]), 30)
-        assert all("engine" in each.apart for each in engine) == native.available()
+        assert all("engine" in each.differences for each in engine) == native.available()
 
 
 def test_titles_tell_bases_apart_and_files_have_the_basis_and_nothing_else():

@@ -35,7 +35,7 @@ def test_the_mean_recursion_is_the_mean_of_many_runs_and_eq_13_is_not():
     exact = mean.MeanRecursion(system, R, r)
     paper_means = mean.PaperRecursion(system, R, r)
     count, scores, paper_scores = 24_000, [], []
-    m, m13 = exact.start(), paper_means.start()
+    m, m13 = exact.start(), exact.start()
     for n, [(w, local)] in enumerate(ensemble.runs([system], sample, 40, count)):
         if n > 2:  # before that some entries are certain
             models = np.concatenate([w[:, None], local], axis=1)

@@ -250,8 +250,6 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_federations_recover_from_what_two_of_ten_did(options, way):
     file = Path(__file__).with_name("adversary_attack.py")
-    if not file.exists():
-        pytest.skip("benchmarks/ is not here")
     made = schema.load("psofed.attacks", str(file)).Options
     attack = made(share=0.2, stop=100, **WAYS[way])
     whole = replace(WHOLE, attack=attack, defence=options)

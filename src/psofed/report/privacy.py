@@ -93,7 +93,8 @@ def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
         gauge = "not attacked" if each.samples else "no messages"
         return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
-    error = f"< {10.0 ** ceil(log10(max(each.error, 1e-15))):.0e}" if isfinite(each.error) else "-"
+    # Smaller ones are rounding, which differs from one processor to the next.
+    error = f"< {10.0 ** ceil(log10(max(each.error, 1e-4))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"

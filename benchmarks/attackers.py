@@ -198,7 +198,7 @@ def _audited(seed: int, number: int) -> None:
             if k == bad:
                 U = _pushed(n // (LONG // 6), U)
             elif n > LONG // 2 and number % 3 == 0:
-                U *= 1.05 ** (n - LONG // 2)  # all grow together, faster than the scale may
+                U *= 1.05 ** min(n - LONG // 2, 40)  # all grow together
             changes[k] = w[entries] + U - w[entries], entries
             body = (w[entries] + U).astype("<f8").tobytes()
             frame = wire.Frame(wire.UPLOAD, plan.digest, n, wire="float64", body=body)

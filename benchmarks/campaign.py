@@ -12,6 +12,7 @@ the disk forgets what was not made durable).
 Damage: files of the store changed or cut; a record is whole, the older one or refused.
 Fuzz: mutated and random bytes through the real decoder and ledger.
 Audits: the defence clip beside an oracle of its own, with attackers that come and go, and restarts.
+Histories: honest clients whose signal grows, fades and falls silent, and a fifth that lied once.
 Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
 Fleets: the network with kills and full disks, in which at any instant members are added, removed,
 excluded, readmitted or revoked, and the server is restored, or an old copy takes its place.
@@ -47,6 +48,7 @@ from faults import FAULTS
 from faults_of_defence import DEFENCE, LINE
 from faults_of_fleets import FLEET
 from fleets import lives
+from histories import histories
 from hostile import besieged, siege
 from masked_sums import MASKS, masked_runs
 from trials import BATCH, Tally, batch, damage, fuzz
@@ -57,7 +59,7 @@ from psofed.cli.laws.executors import deployed, simulate
 from psofed.fleet.protocol import deployment as plans
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
-AUDITS, SIEGES, ACTS, FLEETS, MASKED = 600, 5_000, 60, 10_000, 20_000
+AUDITS, SIEGES, ACTS, FLEETS, MASKED, HISTORIES = 600, 5_000, 60, 10_000, 20_000, 300
 PROCESS_KILLS = 40
 ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET, **MASKS}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed
@@ -182,6 +184,12 @@ def run_audits(scale: float, jobs: int) -> bool:
     """The defence beside its oracle, with attackers that come and go, and restarts."""
     tally, seconds = spread(audit, round(AUDITS * scale), jobs, 5)
     return report("audits", "federations wrong", tally, seconds)
+
+
+def run_histories(scale: float, jobs: int) -> bool:
+    """The defence and honest clients that are not stationary."""
+    tally, seconds = spread(histories, round(HISTORIES * scale), jobs, 10)
+    return report("histories", "federations wrong", tally, seconds)
 
 
 def run_sieges(scale: float, jobs: int) -> bool:
@@ -313,6 +321,7 @@ PARTS = {
     "damage": run_damage,
     "fuzz": run_fuzz,
     "audits": run_audits,
+    "histories": run_histories,
     "sieges": run_sieges,
     "fleets": run_fleets,
     "masks": run_masks,

@@ -11,12 +11,13 @@ import numpy as np
 class ByHand:
     """The memory of a server that clips; `heard` is one round of changes, by client."""
 
-    def __init__(self, clients: int, dim: int, clip: float = 6.0) -> None:
+    def __init__(self, clients: int, dim: int, clip: float = 4.0) -> None:
         self.K, self.D, self.clip = clients, dim, clip
-        self.lengths: list[float] = []
-        self.latest: dict[int, float] = {}
-        self.least, self.since, self.usual = inf, 0, 2.0
+        self.recent: list[int] = []
+        self.changes = self.since = 0
+        self.s = 0.0
         self.square: dict[int, float] = {}
+        self.vote: dict[int, float] = {}
         self.weight = dict.fromkeys(range(clients), 1.0)
         self.memory = {k: np.zeros(dim) for k in range(clients)}
         count = min(6, max(clients // 5, 1), dim)
@@ -28,36 +29,36 @@ class ByHand:
     def heard(self, changes: dict[int, tuple[Any, Any]]) -> dict[int, Any]:
         """Changes and their entries, by client; what is left of each."""
         own = {k: sqrt(sum(u * u for u in U) / len(U)) for k, (U, _) in changes.items()}
-        self.latest |= {k: r for k, r in own.items() if r > 0}
-        s = self._scale(list(own.values()))
         left = {k: 0 * U for k, (U, _) in changes.items()}
-        moved = {k: both for k, both in changes.items() if own[k] > 0 and s > 0}
+        moved = {k: both for k, both in changes.items() if own[k] > 0}
+        if not self._scaled({k: own[k] for k in moved}):
+            return left
+        s = self.s
         for k, (U, entries) in moved.items():
             short = U * min(1.0, self.clip * s / own[k])
-            new = min(own[k] / s, 100.0) ** 2
-            old = self.square.get(k)
-            self.square[k] = new if old is None else 0.9 * old + 0.1 * new
-            left[k] = self.weight[k] * _fallen(sqrt(self.square[k] / self.usual) / 3) * short
+            left[k] = self.weight[k] * _fallen(sqrt(self.square[k]) / (1.8 * s)) * short
             for j, u in zip(entries, short, strict=True):
-                self.memory[k][j] = 0.98 * self.memory[k][j] + 0.02 * u / s
+                self.memory[k][j] = 0.97 * self.memory[k][j] + 0.03 * u / s
         self.since += len(moved)
         if self.since >= max(self.K, 100):
             self.since = 0
             self._review()
         return left
 
-    def _scale(self, new: list[float]) -> float:
-        self.lengths += new
-        known = self.lengths[-64:]
-        if len(known) < 16:
-            return 0.0
-        s = _median(known) if len(known) == 64 else sorted(known)[(len(known) - 1) // 4]
-        if s == 0 and len(self.latest) >= min(3, self.K):
-            s = _median(list(self.latest.values()))
-        if len(self.lengths) > 2 * self.K:
-            self.least = min(self.least, s) if s > 0 else self.least
-            s = min(s, 3 * self.least)
-        return s
+    def _scaled(self, own: dict[int, float]) -> bool:
+        """Whether the size of a usual change is known, and what it is."""
+        most = (50 * self.s) ** 2 or inf
+        for k, r in own.items():
+            known = k in self.vote
+            self.square[k] = 0.8 * min(self.square[k], most) + 0.2 * r * r if known else r * r
+            self.vote[k] = max(r * r, 0.98 * min(self.vote.get(k, 0.0), most))
+        self.recent = (self.recent + list(own))[-64:]
+        self.changes += len(own)
+        voters = sorted(self.vote[k] for k in set(self.recent))
+        if not own or self.changes < 16 or len(voters) < min(3, self.K):
+            return False
+        self.s = sqrt(voters[len(voters) // 2])
+        return True
 
     def _review(self) -> None:
         known = sorted(self.square)
@@ -76,10 +77,10 @@ class ByHand:
         for v in made:
             centre = _median([m[k] @ v for k in known])
             width = 1.4826 * _median([abs(m[k] @ v - centre) for k in known])
-            width = 3 * max(width, 0.5 * (1 + 10 / self.K) * usual)
+            width = 3 * max(width, 0.35 * (1 + 10 / self.K) * usual)
             far = {k: max(far[k], abs(m[k] @ v - centre) / width) for k in known}
-        self.usual = min(max(_median(list(self.square.values())), 1.0), 4.0)
-        self.weight |= {k: _fallen(far[k]) for k in known}
+        most = sorted(far.values())[len(far) - 1 - (len(far) - 1) // 3]
+        self.weight |= {k: _fallen(far[k] / max(most, 1.0)) for k in known}
 
 
 def _fallen(far: float) -> float:

@@ -31,21 +31,20 @@ def _(good: Any) -> Any:
     return lambda self, options, setting: good(self, replace(options, clip=1e300), setting)
 
 
-@fault(clip, "CAP", "the scale has no cap", DEFENCE)
+@fault(clip, "SLOW", "a vote never falls", DEFENCE)
 def _(good: Any) -> Any:
-    return np.inf
+    return 0.0
 
 
-@fault(clip, "middle", "a mean is taken where a median should be", DEFENCE)
+@fault(clip, "upper", "a mean is taken where a median should be", DEFENCE)
 def _(good: Any) -> Any:
     return lambda values: float(np.mean(values))
 
 
 @fault(clip.Defence, "_scaled", "the scale is that of this round alone", DEFENCE)
 def _(good: Any) -> Any:
-    def scaled(self: Any, state: Any, r: Any) -> Any:
-        good(self, state, r)
-        return clip.middle(r)
+    def scaled(self: Any, state: Any, k: Any, r: Any) -> Any:
+        return clip.upper(r) if good(self, state, k, r) else 0.0
 
     return scaled
 
@@ -75,13 +74,9 @@ def _(good: Any) -> Any:
     return review
 
 
-@fault(clip.Defence, "_small", "the size of a client is its last one", DEFENCE)
+@fault(clip.Defence, "_sized", "the size of a client is its last one", DEFENCE)
 def _(good: Any) -> Any:
-    def small(self: Any, state: Any, k: Any, ratio: Any) -> Any:
-        state["size"][k] = np.minimum(ratio, clip.LARGEST) ** 2
-        return good(self, state, k, ratio)
-
-    return small
+    return lambda self, state, k, r: np.minimum(r, clip.HUGE) ** 2
 
 
 @fault(

@@ -69,9 +69,9 @@ class Kept:
                 self.all.setdefault((run, one), []).append(kept)
 
     def down(self, run: Any = 0) -> float:
-        """The share of those who were heard of whom less than nine tenths were folded in."""
+        """The share of those who were heard of whom less than half was folded in."""
         mine = [kept for (r, _), kept in self.last.items() if r == run]
-        return float(np.mean([kept < 0.9 for kept in mine])) if mine else 0.0
+        return float(np.mean([kept < 0.5 for kept in mine])) if mine else 0.0
 
 
 @contextmanager

@@ -87,8 +87,8 @@ def test_no_answers_together_end_a_server(clock, options):
         left_out += len(closed.left_out)
         server = Coordinator(given, folder)
     ledger = server.server.ledger
-    assert left_out > 0
-    assert ledger.reasons["together"] == ledger.refused.sum() == left_out
+    assert (left_out > 0) == (clock == "lockstep"), "live, the defence lets nothing of it pass"
+    assert ledger.reasons.get("together", 0) == ledger.refused.sum() == left_out
     counts = balanced(server)
     assert counts["asked"] == counts["received"] == 30
     assert not counts["repeated"]
@@ -138,5 +138,5 @@ def test_another_defence_begins_anew():
     assert Coordinator(other, folder).n == 10
     back = Coordinator(plan(LIVE64), folder)
     assert back.n == 10
-    assert not back.server.state[f"{OWN}contacts"].any(), "what it knew is gone with the record"
+    assert not back.server.state[f"{OWN}vote"].any(), "what it knew is gone with the record"
     assert np.isfinite(back.server.model).all()

@@ -3,17 +3,18 @@
 Ours. The server sees only uploads, so it judges a client by their sizes and, because an attacker
 that stays small must push the same way again and again, by the memory of its changes.
 
-Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them. Cohorts at the
-beginning may have a malicious majority, so the first 16 uploads are only looked at, and s is the
-quartile until there are 64. Where most changes are 0, as before clients have learned, it is the
-median of the last that was not of each client, and until `FEW` clients have had one nothing is
-folded in. After the warm-up s is at most `CAP` times the least it has been, so that nobody can blow
-it up, however patient.
+Scale. r_k is the root mean square of U_k. Each client has one vote, v_k = max(r_k^2, (1 - SLOW) v_k):
+it rises at once with what the client sends, and falls slowly, as quiet hours end. Who sends back
+what it got says nothing, and does not vote. s^2 is the upper median of the votes of those who sent
+the last 64 changes: what most do is usual, whatever it was before. Cohorts at the beginning may
+have a malicious majority, so the first 16 changes, and those of fewer than `FEW` clients, are only
+looked at.
 Clip. U_k is shortened to a root mean square of `clip` s.
-Size. q_k, a running mean of (r_k / s)^2; whoever is far above the median of all loses weight.
+Size. q_k, a running mean of r_k^2; whoever is far above s^2 loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
 reviewed: along the few directions in which memories differ most, and in what these leave, nobody
-may stand far outside the others. Honest changes average out; a push does not.
+may stand far outside the others. Honest changes average out; a push does not. No review lowers the
+weight of more than a third: where more stand outside, the measure is wrong, and is stretched.
 
 A weight is 1 for nearly everybody, and falls with the square of the excess. From an excess of 10 on
 it is 0: the client is in quarantine, but still watched, so it comes back when it behaves. Where
@@ -32,13 +33,13 @@ from psofed.federation import schema
 from psofed.stages.defences import contract
 from psofed.stages.defences.contract import Array, Opinion, Setting, State
 
-RING, FIRST = 64, 16  # uploads whose sizes make the scale; the first are only looked at
+RECENT, FIRST = 64, 16  # changes whose clients have a vote; the first are only looked at
 FEW = 3  # clients without whom nobody knows what is usual
-WARM, CAP = 2, 3.0  # after so many times K uploads the scale is at most so many times its least
-SIZES, CHANGES = 0.1, 0.02  # what a new upload counts in q_k and m_k
-LARGEST = 100.0  # of r_k / s, in q_k
-USUAL = (1.0, 2.0, 4.0)  # the median of all q_k: at least, before it is known, at most
-BIG, ASIDE, APART = 3.0, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
+FAST, SLOW = 0.2, 0.02  # what a new upload counts in q_k, and takes from a vote
+CHANGES = 0.03  # what it counts in m_k
+LARGEST, HUGE = 50.0, 1e100  # of r_k / s, and of r_k, in what is remembered
+BIG, ASIDE, APART = 1.8, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
+NARROW = 0.35  # the least width of a direction, in what is usual of the rest, if clients are many
 DIRECTIONS = 6  # at most, and no more than a fifth of the clients: each is one of its own
 LEAST = 100  # uploads from one review to the next
 OUT = 10.0  # an excess from which on nothing is left
@@ -49,7 +50,7 @@ class Options(contract.Options):
     """How large a change may be."""
 
     name: ClassVar[str] = "clip"
-    clip: float = 6.0  # the most that an upload may change, in usual changes
+    clip: float = 4.0  # the most that an upload may change, in usual changes
 
     def describe(self) -> str:
         return "clip" if self.clip == Options.clip else f"clip {self.clip:g}"
@@ -66,20 +67,19 @@ class Defence(contract.Defence):
         self.options, self.setting = options, setting
         self.directions = min(DIRECTIONS, max(setting.clients // 5, 1), setting.dim)
         self.often = max(setting.clients, LEAST)  # uploads from one review to the next
-        self.floor = 0.5 * (1 + 10 / setting.clients)  # of the rest: the least width of a direction
+        self.floor = NARROW * (1 + 10 / setting.clients)  # of the rest: the least width of a direction
 
     def start(self) -> State:
         """Everybody is trusted, and nothing is known."""
         K, D, R = self.setting.places, self.setting.dim, self.directions
         angles = np.pi * np.outer(np.arange(1, R + 1), np.arange(D) + 0.5) / D
         return {
-            "ring": np.zeros(RING), "latest": np.zeros(K), "count": np.zeros((), np.int64),
-            "scale": np.zeros(()),
-            "least": np.full((), np.inf), "waiting": np.zeros((), np.int64),
-            "size": np.zeros(K), "usual": np.full((), USUAL[1]), "memory": np.zeros((K, D)),
-            "contacts": np.zeros(K, np.int64), "weight": np.ones(K), "clipped": np.zeros(K),
+            "recent": np.full(RECENT, -1, np.int64), "count": np.zeros((), np.int64),
+            "scale": np.zeros(()), "size": np.zeros(K), "vote": np.zeros(K),
+            "memory": np.zeros((K, D)), "waiting": np.zeros((), np.int64), "weight": np.ones(K),
+            "clipped": np.zeros(K),
             "directions": np.sqrt(2 / D) * np.cos(angles), "centre": np.zeros(R),
-            "width": np.full(R, np.inf), "rest": np.full((), np.inf),
+            "width": np.full(R, np.inf), "rest": np.full((), np.inf), "stretch": np.ones(()),
         }  # fmt: skip
 
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
@@ -93,27 +93,26 @@ class Defence(contract.Defence):
         return out
 
     def _round(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
-        r = sizes(changes.astype(np.float64))
-        moved = r > 0  # who sends back what it got says nothing about itself
-        state["latest"][k[moved]] = r[moved]
-        s, left = self._scaled(state, r), np.zeros_like(changes)
-        if s > 0 and moved.any():
+        r, left = sizes(changes), np.zeros_like(changes)
+        moved = r > 0
+        if moved.any():
             those = (array[moved] for array in (k, changes, entries, r))
-            left[moved] = self._left(state, s, *those)
+            left[moved] = self._left(state, *those)
         return left
 
     def _left(
-        self, state: State, s: float, k: Indices, changes: Array, entries: Indices, r: Array
+        self, state: State, k: Indices, changes: Array, entries: Indices, r: Array
     ) -> Array:
-        """What is left of changes of sizes r where s is usual."""
-        U = changes.astype(np.float64)
-        part = np.minimum(1.0, self.options.clip * s / np.maximum(r, s))
-        U = np.where(np.isfinite(U), U, 0.0) * part[:, None]
-        weight = state["weight"][k] * self._small(state, k, r / s)
+        """What is left of changes of sizes r."""
+        s = self._scaled(state, k, r)
+        if not s > 0:
+            return np.zeros_like(changes)
+        part = np.minimum(1.0, self.options.clip * s / r)
+        U = np.where(np.isfinite(changes), changes, 0.0).astype(np.float64) * part[:, None]
+        weight = state["weight"][k] * fallen(np.sqrt(state["size"][k]) / (BIG * s))
         memory = state["memory"]
         memory[k[:, None], entries] += CHANGES * (U / s - memory[k[:, None], entries])
-        state["clipped"][k] += SIZES * ((part < 1) - state["clipped"][k])
-        state["contacts"][k] += 1
+        state["clipped"][k] += FAST * ((part < 1) - state["clipped"][k])
         state["waiting"] += len(k)
         if state["waiting"] >= self.often:
             state["waiting"][...] = 0
@@ -121,35 +120,28 @@ class Defence(contract.Defence):
         same = (part == 1) & (weight == 1)
         return np.where(same[:, None], changes, (weight[:, None] * U).astype(changes.dtype))
 
-    def _scaled(self, state: State, r: Array) -> float:
-        """s, after the sizes r of a round."""
-        count = int(state["count"])
-        state["ring"][(count + np.arange(len(r))) % RING] = r
-        state["count"] += len(r)
-        known = state["ring"][: count + len(r)]
-        if len(known) < FIRST:
-            return 0.0  # the first cohort may be malicious as a whole
-        s = middle(known) if len(known) == RING else ranked(known, (len(known) - 1) // 4)
-        latest = state["latest"][state["latest"] > 0]
-        if not s > 0 and len(latest) >= min(FEW, self.setting.clients):
-            s = middle(latest)
-        if count + len(r) > WARM * self.setting.clients:
-            if 0 < s < state["least"]:
-                state["least"][...] = s
-            s = min(s, CAP * float(state["least"]))
-        state["scale"][...] = s
+    def _scaled(self, state: State, k: Indices, r: Array) -> float:
+        """s, after the sizes r of a round; 0: nobody knows yet."""
+        before, after = int(state["count"]), int(state["count"]) + len(k)
+        state["recent"][np.arange(before, after) % RECENT] = k
+        state["count"][...] = after
+        state["size"][k] = self._sized(state, k, r)
+        faded = (1 - SLOW) * np.minimum(state["vote"][k], _most(state))
+        state["vote"][k] = np.maximum(np.minimum(r, HUGE) ** 2, faded)
+        voters = np.unique(state["recent"][:after])
+        if after < FIRST or len(voters) < min(FEW, self.setting.clients):
+            return 0.0
+        state["scale"][...] = s = float(np.sqrt(upper(state["vote"][voters])))
         return s
 
-    def _small(self, state: State, k: Indices, ratio: Array) -> Array:
-        """q_k, and the weight that is left for its excess."""
-        square = np.minimum(ratio, LARGEST) ** 2
-        new = np.where(state["contacts"][k] > 0, SIZES, 1.0)
-        state["size"][k] += new * (square - state["size"][k])
-        return fallen(np.sqrt(state["size"][k] / state["usual"]) / BIG)
+    def _sized(self, state: State, k: Indices, r: Array) -> Array:
+        """q_k after a change of size r; what was is forgotten as far as it was out of all measure."""
+        old, new = np.minimum(state["size"][k], _most(state)), np.minimum(r, HUGE) ** 2
+        return np.where(state["vote"][k] > 0, old + FAST * (new - old), new)
 
     def _review(self, state: State) -> None:
         """Who stands outside the others, along the directions in which memories differ, or else."""
-        known = state["contacts"] > 0
+        known = state["vote"] > 0
         m, V = state["memory"][known], state["directions"]
         G = V @ m.T @ m  # one step of the power iteration; and the mean is always looked at
         G[:1] = m.sum(axis=0)
@@ -158,7 +150,9 @@ class Defence(contract.Defence):
         state["centre"][:] = centre = np.array([middle(a) for a in along.T])
         state["width"][:] = [1.4826 * middle(a) for a in np.abs(along - centre).T]
         state["rest"][...] = middle(np.sqrt(rest(m, along)))
-        state["usual"][...] = np.clip(middle(state["size"][known]), USUAL[0], USUAL[2])
+        state["stretch"][...] = 1.0
+        far = np.sort(self.excess(state, m))
+        state["stretch"][...] = max(1.0, far[len(far) - 1 - (len(far) - 1) // 3])
         state["weight"][known] = fallen(self.excess(state, m))
 
     def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
@@ -166,13 +160,11 @@ class Defence(contract.Defence):
         s = float(state["scale"])
         if not s > 0:
             return np.zeros(len(k), bool)  # nothing is folded in yet
-        r, m = sizes(changes) / s, state["memory"][k]
+        r, m = sizes(changes), state["memory"][k]
         rows = np.arange(len(k))[:, None]
         m[rows, entries] += CHANGES * (changes / s - m[rows, entries])
-        new = np.where(state["contacts"][k] > 0, SIZES, 1.0)
-        q = state["size"][k] + new * (np.minimum(r, LARGEST) ** 2 - state["size"][k])
-        usual = np.sqrt(q / state["usual"]) <= BIG
-        return (r <= self.options.clip) & usual & (self.excess(state, m) <= 1)
+        usual = np.sqrt(self._sized(state, k, r)) <= BIG * s
+        return (r <= self.options.clip * s) & usual & (self.excess(state, m) <= 1)
 
     def excess(self, state: State, m: Array) -> Array:
         """How far memories m [k, D] are outside: 1 is as far as nobody honest should be."""
@@ -186,11 +178,13 @@ class Defence(contract.Defence):
         width = ASIDE * np.maximum(state["width"], self.floor * usual)
         aside = np.abs(along - state["centre"]) / np.maximum(width, tiny)
         apart = np.sqrt(rest(m, along)) / max(APART * usual, tiny)
-        return aside.max(axis=1, initial=0.0), apart
+        stretch = float(state["stretch"])
+        return aside.max(axis=1, initial=0.0) / stretch, apart / stretch
 
     def opinion(self, state: State) -> Opinion:
         """How far out each client is, what of it was clipped, and whether it is in quarantine."""
-        big = np.sqrt(state["size"] / state["usual"]) / BIG
+        s = float(state["scale"])
+        big = np.sqrt(state["size"]) / (BIG * s) if s > 0 else np.zeros(len(state["size"]))
         aside, apart = self._outside(state, state["memory"])
         far = np.maximum(np.maximum(aside, apart), big)
         out = (state["weight"] == 0) | (big >= OUT)
@@ -200,16 +194,20 @@ class Defence(contract.Defence):
         return Opinion(far, state["clipped"].copy(), out, words)
 
 
+def _most(state: State) -> float:
+    """The largest q_k that is remembered."""
+    return (LARGEST * float(state["scale"])) ** 2 or np.inf
+
+
 def _in_words(big: float, aside: float, apart: float) -> str:
     """Why a client is too far out: what is largest.
 
     >>> _in_words(13.7, 0.2, 0.4), _in_words(0.5, 12, 3)
-    ('its changes are 41 times the usual size', 'its changes push one way, 12 times the limit')
+    ('its changes are 25 times the usual size', 'its changes push one way, 12 times the limit')
     """
     if big >= max(aside, apart):
-        capped = LARGEST / USUAL[2] ** 0.5  # larger ones need not be told apart
-        least = "at least " if BIG * big >= capped else ""
-        return f"its changes are {least}{min(BIG * big, capped):.0f} times the usual size"
+        least = "at least " if BIG * big >= LARGEST else ""
+        return f"its changes are {least}{min(BIG * big, LARGEST):.0f} times the usual size"
     if aside >= apart:
         return f"its changes push one way, {aside:.0f} times the limit"
     return f"its changes go where nobody else's go, {apart:.0f} times the limit"
@@ -221,14 +219,14 @@ def sizes(U: Array) -> Array:
     return np.where(np.isnan(r), np.inf, r)
 
 
-def ranked(values: Array, place: int) -> float:
-    """The value at this place, counted from the smallest."""
-    return float(np.sort(values)[place])
-
-
 def middle(values: Array) -> float:
     """The lower median."""
-    return ranked(values, (len(values) - 1) // 2)
+    return float(np.sort(values)[(len(values) - 1) // 2])
+
+
+def upper(values: Array) -> float:
+    """The upper median: no minority is above it, and at most half are."""
+    return float(np.sort(values)[len(values) // 2])
 
 
 def fallen(far: Array) -> Array:

@@ -15,6 +15,7 @@ from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.store import SELDOM, SLOTS
 from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
+from psofed.rivals import raw
 from psofed.stages.defences import clip, none
 from psofed.stages.defences.contract import OWN, Defended
 
@@ -32,15 +33,19 @@ def test_a_live_deployment_has_a_defence_and_a_lockstep_one_does_as_its_file_say
     assert plan().defence == "Defence: none, the file has no table [defence]"
     assert defence_of(Coordinator(plan(), disk())) is None
     assert plan(defence=clip.Options(3.0)).defence == "Defence: clip 3"
+    few = plan(LIVE, clients=4, cohort=2).defence
+    assert few == "Defence: clip, which cannot tell who is wrong where clients are fewer than five"
 
 
 def test_a_file_or_a_method_without_a_fold_turns_it_off():
     off = plan(LIVE, defence=none.Options())
     assert off.defence == "Defence: none, as the file says"
     assert defence_of(Coordinator(off, disk())) is None
-    whole = plan(LIVE, methods=(centralised.Options(),))
-    assert "the server of centralised has no fold that one could change" in whole.defence
-    assert defence_of(Coordinator(whole, disk())) is None
+    for method in (centralised.Options(), raw.Options(solver="ridge")):
+        whole = plan(LIVE, methods=(method,))
+        name = f"the server of {method.name} has no fold that one could change"
+        assert name in whole.defence
+        assert defence_of(Coordinator(whole, disk())) is None
 
 
 def test_a_live_server_may_change_its_defence_without_its_clients():

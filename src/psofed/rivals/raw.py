@@ -90,6 +90,13 @@ class Options(Common):
             found = f"is 'ridge', which needs a linear model, and {learner.name} is not one"
             raise InputError("solver", found, 'use solver = "lms", or the learner "lms"')
 
+    def defended(self, defence: Any) -> Self | None:
+        """A regression has no model that an upload changes; as mean steps nothing of its own."""
+        if self.solver == "ridge":
+            found = "is 'ridge', whose server has no fold that [defence] could change"
+            raise InputError("solver", found, 'use solver = "lms", or leave [defence] out')
+        return None
+
 
 class Method(centralised.Method):
     """Eq. (5) and (6) at the server, w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent.

@@ -40,6 +40,7 @@ from psofed.stages.surroundings import start
 from psofed.streams.contract import about
 
 PLAN = "run.toml"  # in a state folder
+FEW = 5  # clients from which on a defence can tell who is wrong
 # Fields of an experiment on which no number depends that the two ends exchange.
 IRRELEVANT = (
     "rounds", "runs", "evaluate_every", "test_samples", "targets", "judge",
@@ -153,7 +154,9 @@ class Deployment:
         """The defence in words, for the operator."""
         found = self.world.defence
         if found is not None:
-            return f"Defence: {found.describe()}" + ("" if found.acts else ", as the file says")
+            few = self.experiment.clients < FEW
+            more = ", which cannot tell who is wrong where clients are fewer than five" if few else ""
+            return f"Defence: {found.describe()}" + (more if found.acts else ", as the file says")
         if self.masked:
             return "Defence: none, under masks the server sees no single upload"
         if self.deploy.live:

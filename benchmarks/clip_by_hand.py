@@ -55,10 +55,9 @@ class ByHand:
         self.recent = (self.recent + list(own))[-64:]
         self.changes += len(own)
         voters = sorted(self.vote[k] for k in set(self.recent))
-        if not own or self.changes < 16 or len(voters) < min(3, self.K):
-            return False
-        self.s = sqrt(voters[len(voters) // 2])
-        return True
+        if voters and self.changes >= 16 and len(voters) >= min(3, self.K):
+            self.s = sqrt(voters[len(voters) // 2])
+        return self.s > 0
 
     def _review(self) -> None:
         known = sorted(self.square)

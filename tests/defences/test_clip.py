@@ -115,8 +115,7 @@ def test_what_most_do_is_usual_whatever_it_was_and_a_minority_moves_it_little(se
     server = Server(seed)
     server.rounds(60)
     usual = float(server.state["scale"])
-    for n in range(60):
-        server.round(n, bad=range(K // 5), change=lambda U: 10.0**power * U)
+    server.rounds(60, bad=range(K // 5), change=lambda U: 10.0**power * U)
     assert usual / 3 < float(server.state["scale"]) < 3 * usual
     for n in range(1000):
         k, U, left = server.round(n)
@@ -133,8 +132,7 @@ def test_of_those_who_differ_a_review_lowers_a_third_at_most_and_silence_is_no_v
         server.defence.defended(server.state, n, k, U, server.entries)
         assert (server.weights < 1).mean() <= 1 / 3
     before = float(server.state["scale"])
-    for n in range(800):
-        server.round(n, bad=range(K), change=lambda U: 0 * U)
+    server.rounds(800, bad=range(K), change=lambda U: 0 * U)
     assert float(server.state["scale"]) == before
 
 

@@ -93,10 +93,8 @@ class Options(Common):
         return "its server counts the samples of a client from the first round on"
 
     def defended(self, defence: Any) -> Self | None:
-        """The same with the defence clip as weights of quadratics; None for any other defence.
-
-        Its usual change is a median, which is lower than that of the largest of late by a half.
-        """
+        """The same with the defence clip as weights of quadratics; None for any other defence."""
+        # Its usual change is a median of all, clip's one of the largest of late.
         return replace(self, clip=1.5 * defence.clip) if defence.name == "clip" else None
 
     def describe(self) -> str:

@@ -154,8 +154,8 @@ class Deployment:
         """The defence in words, for the operator."""
         found = self.world.defence
         if found is not None:
-            few = self.experiment.clients < FEW
-            more = ", which cannot tell who is wrong where clients are fewer than five" if few else ""
+            few = ", which cannot tell who is wrong where clients are fewer than five"
+            more = few if self.experiment.clients < FEW else ""
             return f"Defence: {found.describe()}" + (more if found.acts else ", as the file says")
         if self.masked:
             return "Defence: none, under masks the server sees no single upload"

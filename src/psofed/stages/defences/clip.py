@@ -3,12 +3,12 @@
 Ours. The server sees only uploads, so it judges a client by their sizes and, because an attacker
 that stays small must push the same way again and again, by the memory of its changes.
 
-Scale. r_k is the root mean square of U_k. Each client has one vote, v_k = max(r_k^2, (1 - SLOW) v_k):
-it rises at once with what the client sends, and falls slowly, as quiet hours end. Who sends back
-what it got says nothing, and does not vote. s^2 is the upper median of the votes of those who sent
-the last 64 changes: what most do is usual, whatever it was before. Cohorts at the beginning may
-have a malicious majority, so the first 16 changes, and those of fewer than `FEW` clients, are only
-looked at.
+Scale. r_k is the root mean square of U_k. A client has one vote, v_k = max(r_k^2, (1 - SLOW) v_k):
+it rises at once with what the client sends and falls slowly, so that a quiet hour is no news. Who
+sends back what it got says nothing, and does not vote. s^2 is the upper median of the votes of
+those who sent the last 64 changes: what most do is usual, whatever it was before. Cohorts at the
+beginning may have a malicious majority, so the first 16 changes are only looked at, and more while
+fewer than `FEW` clients have a vote.
 Clip. U_k is shortened to a root mean square of `clip` s.
 Size. q_k, a running mean of r_k^2; whoever is far above s^2 loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
@@ -39,7 +39,7 @@ FAST, SLOW = 0.2, 0.02  # what a new upload counts in q_k, and takes from a vote
 CHANGES = 0.03  # what it counts in m_k
 LARGEST, HUGE = 50.0, 1e100  # of r_k / s, and of r_k, in what is remembered
 BIG, ASIDE, APART = 1.8, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
-NARROW = 0.35  # the least width of a direction, in what is usual of the rest, if clients are many
+NARROW = 0.35  # the least width of a direction, in what is usual of the rest, of many clients
 DIRECTIONS = 6  # at most, and no more than a fifth of the clients: each is one of its own
 LEAST = 100  # uploads from one review to the next
 OUT = 10.0  # an excess from which on nothing is left
@@ -67,7 +67,7 @@ class Defence(contract.Defence):
         self.options, self.setting = options, setting
         self.directions = min(DIRECTIONS, max(setting.clients // 5, 1), setting.dim)
         self.often = max(setting.clients, LEAST)  # uploads from one review to the next
-        self.floor = NARROW * (1 + 10 / setting.clients)  # of the rest: the least width of a direction
+        self.narrow = NARROW * (1 + 10 / setting.clients)
 
     def start(self) -> State:
         """Everybody is trusted, and nothing is known."""
@@ -95,18 +95,15 @@ class Defence(contract.Defence):
     def _round(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
         r, left = sizes(changes), np.zeros_like(changes)
         moved = r > 0
-        if moved.any():
+        if moved.any() and (s := self._scaled(state, k[moved], r[moved])) > 0:
             those = (array[moved] for array in (k, changes, entries, r))
-            left[moved] = self._left(state, *those)
+            left[moved] = self._left(state, s, *those)
         return left
 
     def _left(
-        self, state: State, k: Indices, changes: Array, entries: Indices, r: Array
+        self, state: State, s: float, k: Indices, changes: Array, entries: Indices, r: Array
     ) -> Array:
-        """What is left of changes of sizes r."""
-        s = self._scaled(state, k, r)
-        if not s > 0:
-            return np.zeros_like(changes)
+        """What is left of changes of sizes r where s is usual."""
         part = np.minimum(1.0, self.options.clip * s / r)
         U = np.where(np.isfinite(changes), changes, 0.0).astype(np.float64) * part[:, None]
         weight = state["weight"][k] * fallen(np.sqrt(state["size"][k]) / (BIG * s))
@@ -129,13 +126,12 @@ class Defence(contract.Defence):
         faded = (1 - SLOW) * np.minimum(state["vote"][k], _most(state))
         state["vote"][k] = np.maximum(np.minimum(r, HUGE) ** 2, faded)
         voters = np.unique(state["recent"][:after])
-        if after < FIRST or len(voters) < min(FEW, self.setting.clients):
-            return 0.0
-        state["scale"][...] = s = float(np.sqrt(upper(state["vote"][voters])))
-        return s
+        if after >= FIRST and len(voters) >= min(FEW, self.setting.clients):
+            state["scale"][...] = np.sqrt(upper(state["vote"][voters]))
+        return float(state["scale"])
 
     def _sized(self, state: State, k: Indices, r: Array) -> Array:
-        """q_k after a change of size r; what was is forgotten as far as it was out of all measure."""
+        """q_k after a change of size r; what was out of all measure is forgotten."""
         old, new = np.minimum(state["size"][k], _most(state)), np.minimum(r, HUGE) ** 2
         return np.where(state["vote"][k] > 0, old + FAST * (new - old), new)
 
@@ -157,8 +153,7 @@ class Defence(contract.Defence):
 
     def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
         """Whether such changes would be folded in whole, now and at the next review: [s]."""
-        s = float(state["scale"])
-        if not s > 0:
+        if not (s := float(state["scale"])) > 0:
             return np.zeros(len(k), bool)  # nothing is folded in yet
         r, m = sizes(changes), state["memory"][k]
         rows = np.arange(len(k))[:, None]
@@ -175,7 +170,7 @@ class Defence(contract.Defence):
         if not np.isfinite(state["rest"]):
             return np.zeros(len(m)), np.zeros(len(m))
         along, usual, tiny = m @ state["directions"].T, float(state["rest"]), np.finfo(float).tiny
-        width = ASIDE * np.maximum(state["width"], self.floor * usual)
+        width = ASIDE * np.maximum(state["width"], self.narrow * usual)
         aside = np.abs(along - state["centre"]) / np.maximum(width, tiny)
         apart = np.sqrt(rest(m, along)) / max(APART * usual, tiny)
         stretch = float(state["stretch"])

@@ -93,15 +93,16 @@ class Siege:
 
     def disturb(self, k: int, frame: bytes) -> None:
         """One hostile act, on the channel of client k or to it."""
-        acts = [self.boast, self.leave, self.flood, self.jump]
+        acts = [self.boast, self.leave, self.flood, self.jump, self.repeat]
         acts += [self.forge, self.reflect, self.mirror, self.impersonate] * self.sealed
         acts[int(self.chance.integers(len(acts)))](k, frame)
 
-    def upload(self, k: int) -> bytes:
-        """What client k could have sent, but for its values and its seal."""
+    def upload(self, k: int, n: int | None = None) -> bytes:
+        """What client k could have sent, in this round or another, but for its values and its seal."""
+        n = self.server.n if n is None else n
         body = np.full(self.server.server.method.shared, 9.0).tobytes()  # type: ignore[attr-defined]
         return wire.encode(
-            wire.Frame(wire.UPLOAD, self.plan.digest, self.server.n, wire="float64", body=body)
+            wire.Frame(wire.UPLOAD, self.plan.digest, n, wire="float64", body=body)
         )
 
     def boast(self, k: int, frame: bytes) -> None:
@@ -121,6 +122,13 @@ class Siege:
         hello = self.members[who].hello()
         for _ in range(FLOOD):
             self.link.arrive(up_topic("p", who), hello)
+
+    def repeat(self, k: int, frame: bytes) -> None:
+        """A client says again and again what it could have said in an earlier round."""
+        who = int(self.chance.integers(len(self.members)))
+        sealed = wire.seal(self.key(who), wire.UP, self.upload(who, max(self.server.n - 1, 0)))
+        for _ in range(FLOOD if self.server.n else 0):
+            self.link.arrive(up_topic("p", who), sealed)
 
     def jump(self, k: int, frame: bytes) -> None:
         """An invitation of the last start that a server can have: all later ones would be older."""

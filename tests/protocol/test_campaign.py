@@ -13,7 +13,7 @@ SMALL = {
     "schedules": 100, "damage": 20, "fuzz": 1120, "audits": 1, "sieges": 5,
     "attackers": 2,
 }  # fmt: skip
-MORE = {"kills": 12, "fleets": 30}  # so many that each planted fault would be met
+MORE = {"kills": 12, "fleets": 30, "histories": 1}  # so many that each planted fault would be met
 FEW = {"masks": 20}  # each is dear
 
 

@@ -106,7 +106,7 @@ def captured(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, round
         files = folder / "keys"
         Authority.make(files, "p", ["127.0.0.1"])
         config = (files / "mosquitto.conf").read_text() + "user root\n"
-        config = config.replace("listener 8883", "listener PORT 127.0.0.1")
+        config = config.replace("listener 8883 127.0.0.1", "listener PORT 127.0.0.1")
     broker = Mosquitto(programs.find("mosquitto"), folder, config)
     address = Address("127.0.0.1", broker.port, tls)
     capture = Capture(broker.port)

@@ -46,6 +46,7 @@ RAISED = {  # capability: modules, lines
         5,
         818,
     ),
+    "names of clients, questions to a server, a run next to its simulation, versions": (0, 375),
 }
 
 

@@ -22,7 +22,7 @@ FILES = {
     "big.csv": "1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n",
 }
 MISTAKES = [
-    (f"client a.toml --id -7 {HERE}", ["--id is -7", "0 to 2"]),
+    (f"client a.toml --id -7 {HERE}", ["--id is '-7'", "0 to 2"]),
     (f"client b.toml --id 0 {HERE}", ["b.toml", "deploy.more is not a known key"]),
     (f"client many.toml --id 0 {HERE}", ["methods has 7 tables", "[deploy]"]),
     ("client a.toml --id 0 --broker host", ["mqtt://HOST"]),

@@ -45,6 +45,18 @@ def test_a_thousand_clients_can_be_sorted_and_found_by_keyboard_too(stage, open_
     assert page.locator("#clients tbody tr").count() == 1000
 
 
+def test_clients_are_shown_and_found_by_their_names(stage, open_page):
+    shown = stage()
+    shown.server.coordinator.names.listed = ("gw00", "1", "a-name-of-twenty-four-sig")
+    shown.play(20)
+    page = open_page(shown)
+    page.locator(".map.named i").get_by_text("gw00").click()
+    assert page.locator("#clients tbody th").all_inner_texts() == ["gw00"]
+    page.get_by_label("Client", exact=False).first.fill("2 1")
+    names = page.locator("#clients tbody th").all_inner_texts()
+    assert sorted(names) == ["1", "a-name-of-twenty-four-sig"]
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(stage, open_page):
     shown = stage(methods=(pso.Options(shared=3, label="M" * 300),))
     shown.play(30)

@@ -1,5 +1,6 @@
 """What the tests of deployment share."""
 
+import re
 import shutil
 
 import pytest
@@ -65,7 +66,7 @@ def secured(brokers):
 
     def start(folder):
         text = (folder / "mosquitto.conf").read_text()
-        text = text.replace("listener 8883", "listener PORT 127.0.0.1")
+        text = re.sub("listener 8883.*", "listener PORT 127.0.0.1", text)
         # As root mosquitto becomes another user, who may not read the folder of a test.
         return brokers(folder, text + "user root\n")
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from helpers.devices import free_port, wait_for
-from helpers.loopback import disk, plan
+from helpers.loopback import World, disk, plan
 from helpers.runs import SMALL
+from psofed.cli.serve import global_answers
 from psofed.errors import InputError
 from psofed.federation.records import unpack
 from psofed.fleet import requests
@@ -175,8 +176,16 @@ def test_a_question_that_makes_no_sense_is_told_so_and_the_next_one_answered(cli
         assert json.loads(lines.readline()) == {"id": None, "error": "the line is not JSON"}
         assert json.loads(lines.readline())["y"] == 0
     assert state.stat().st_mode & 0o077 == 0
-    with pytest.raises(InputError, match="has no client that answers"):
+    with pytest.raises(InputError, match="has nobody that answers"):
         ask(tmp_path, x=[1])
+
+
+def test_the_server_answers_from_the_global_model():
+    world = World(rounds=40)
+    world.rounds(6)
+    task, x = world.plan.method().task, np.ones(4)
+    y = world.model @ task.features(x[None])[0]
+    assert global_answers(world.server)({"x": x.tolist()}) == {"y": pytest.approx(y), "round": 6}
 
 
 def test_every_line_of_a_json_log_is_json_and_a_quiet_one_has_warnings_only(client, tmp_path):

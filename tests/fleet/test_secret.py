@@ -19,7 +19,7 @@ from psofed.fleet.protocol import wire
 def folder(tmp_path):
     identity.make_secret(tmp_path / "keys")
     for k in range(3):
-        identity.give_secret(tmp_path / "keys", k)
+        identity.give_secret(tmp_path / "keys", str(k))
     return tmp_path / "keys"
 
 

@@ -110,6 +110,9 @@ def test_the_broker_of_a_run_takes_nothing_that_stays_and_nothing_larger(
 
 
 def test_an_authority_is_not_overwritten_and_names_are_numbers(psofed, refused, tmp_path):
+    for host, where in (("192.0.2.1", " 192.0.2.1"), ("broker.example", "")):
+        psofed("deploy", "keys", "make", "--host", host, "--folder", host)
+        assert f"\nlistener 8883{where}\n" in (tmp_path / host / "mosquitto.conf").read_text()
     assert psofed("deploy", "keys", "make").returncode == 0
     assert psofed("deploy", "keys", "add", "3").returncode == 0
     refused("has an authority already", "keys", "make")

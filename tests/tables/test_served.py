@@ -58,7 +58,7 @@ def test_the_file_is_served_and_devices_feed_it_rows(handed, start, tmp_path, br
         team.stop()
     for name, wanted in truth.items():
         told = (tmp_path / f"{name}.err").read_text()
-        assert f"({name}) of run p" in told
+        assert f"Client {name} (" in told
         assert "skipped" not in told
         late = (np.array(wanted) - _answers(tmp_path, name))[-100:]
         assert np.mean(late**2) < np.var(wanted)  # in the units of the table

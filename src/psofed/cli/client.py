@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli.logs import kept, out, say
-from psofed.cli.serve import identity, on_stop
+from psofed.cli.serve import asked, identity, on_stop
 from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=Deploys)
 @click.argument("file", type=FILE)
-@click.option("--id", "who", metavar="K", required=True,
-              help="Number of this client, from 0 on, or its name in a table.")  # fmt: skip
+@click.option("--id", "who", metavar="NAME", required=True,
+              help="This client: its name or number; NAME=K if it joined later.")  # fmt: skip
 @click.option("--state", type=FILE, required=True, help="State folder.")
 @click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
 @click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
               ' input. Otherwise a file with a row for each sample.')  # fmt: skip
 @deploy_options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
-    """Run client K of the run in FILE: learn from samples, take part when invited.
+    """Run a client of the run in FILE: learn from samples, take part when invited.
 
     A line of standard input is {"x": [...], "y": ...}, or L inputs and y separated by commas. For a
     table it is {"COLUMN": VALUE, ...}, or CSV after a line with the column names. A line without y
@@ -59,7 +58,7 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> N
 
     deploy, stream = plan.deploy, about(plan.experiment.stream)
     names = stream.clients_named()
-    k = _number(names, who, deploy.live)
+    k = _number(plan, names, who)
     _check_measured(plan, wishes["stream"])
     device = _device(plan, k, state, broker, wishes)
     read = samples.reading(plan.experiment.stream, k, deploy.ahead)
@@ -72,10 +71,12 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> N
         say(f"Warning: {state}: {note}")
     on_stop(device.stop)
     learned = device.member.client.position
-    name = f" ({names[k]})" if k < len(names) else ""
-    say(f"Client {k}{name} of run {deploy.run}, {learned} samples learned so far")
+    name = plan.names(k)
+    other = names[k] if k < len(names) and names[k] != name else str(k)
+    more = f" ({other})" if other != name else ""
+    say(f"Client {name}{more} of run {deploy.run}, {learned} samples learned so far")
     _private(device.member)
-    with _asked(state, lambda row: in_units(device.ask(read.what_if(row)))):
+    with asked(state, lambda row: in_units(device.ask(read.what_if(row)))):
         device.run()
     _conclude(device, deploy.interval)
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
@@ -103,24 +104,8 @@ def _device(plan: Deployment, k: int, state: Path, broker: str, wishes: Any) -> 
     if pairs is not None:
         from psofed.fleet import mask_keys
 
-        mask_keys.claim(mask_keys.file(wishes["ca"].parent, k), state)
+        mask_keys.claim(mask_keys.file(wishes["ca"].parent, plan.names(k)), state)
     return device
-
-
-@contextmanager
-def _asked(state: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[None]:
-    """Other programs may ask meanwhile; where there can be no socket, they cannot."""
-    from psofed.fleet.queries import Questions
-
-    questions = Questions(state, answer)
-    try:
-        questions.open()
-    except OSError as error:
-        say(f"Warning: {questions.path}: {error.strerror}: other programs cannot ask")
-    try:
-        yield
-    finally:
-        questions.close()
 
 
 def _conclude(device: Device, level: float) -> None:
@@ -146,20 +131,22 @@ def _private(member: Any) -> None:
         say(f"Privacy: {member.noise.in_words()}; epsilon {member.spent:.3g} is spent so far")
 
 
-def _number(names: Sequence[str], who: str, live: bool) -> int:
-    """The client's number, or that of its name in the table; live, others may join later."""
+def _number(plan: Deployment, table: Sequence[str], who: str) -> int:
+    """The number of a client, also by its name in the table; live, others may join later."""
     from psofed.errors import InputError
 
-    if who in names:
-        return names.index(who)
-    more = f"0 to {len(names) - 1}, or a name: {', '.join(names[:5])}, ..."
+    if not plan.deploy.names and who in table:
+        return table.index(who)
     try:
-        k = int(who)
-    except ValueError:
-        right = f"use {more if names else 'a number from 0 on'}"
-        raise InputError("--id", f"is {who!r}", right) from None
-    if names and (k < 0 or (k >= len(names) and not live)):
-        raise InputError("--id", f"is {who}", f"use {more}")
+        k = plan.names.number(who)
+        wrong = f"is {who}" if table and k >= len(table) and not plan.deploy.live else ""
+    except InputError as error:
+        k, wrong = 0, f"is {who!r}, {error.found}" if "=" in who else f"is {who!r}"
+    if wrong:
+        known = ", ".join(plan.names.listed[:5] or table[:5])
+        last = (len(table or plan.names.listed) or plan.experiment.clients) - 1
+        more = f", or a name: {known}, ..." if known else ""
+        raise InputError("--id", wrong, f"use 0 to {last}{more}")
     return k
 
 
@@ -170,15 +157,16 @@ def _pairs(plan: Deployment, k: int, state: Path, ca: Path | None) -> Mapping[in
 
     if not plan.masked:
         return None
+    who = plan.names(k)
     if ca is None:
         found = "is missing, but FILE has masks = true under [privacy]"
-        right = f"give it, also with mqtt://, and put {k}.mask and masks.json next to that file"
+        right = f"give it, also with mqtt://, and put {who}.mask and masks.json next to that file"
         raise InputError("--ca", found, right)
     need("cryptography", "deploy", "mask keys")
     from psofed.fleet import mask_keys
 
-    mask_keys.claim(mask_keys.file(ca.parent, k), state)
-    return mask_keys.pairs(ca, k, plan.experiment.clients, plan.deploy.run)
+    mask_keys.claim(mask_keys.file(ca.parent, who), state)
+    return mask_keys.pairs(ca, k, plan.experiment.clients, plan.deploy.run, who)
 
 
 def _check_measured(plan: Deployment, stream: str) -> None:

@@ -11,8 +11,7 @@ import click
 from psofed.cli.verbs import FILE, Sentences
 
 _state = click.argument("state", type=click.Path(path_type=Path))
-_clients = click.argument("clients", metavar="K...", nargs=-1, required=True,
-                          type=click.IntRange(min=0))  # fmt: skip
+_clients = click.argument("clients", metavar="NAME...", nargs=-1, required=True)
 
 
 @click.group(cls=Sentences)
@@ -20,17 +19,18 @@ def fleet() -> None:
     """Add and remove clients of a deployment while it runs, and list them.
 
     STATE is the state folder of the server. A running server does what is asked within a second;
-    if none runs, the folder itself is changed. Clients need no new file: the server says it.
+    if none runs, the folder itself is changed. Clients need no new file: the server says it. NAME
+    is the name or the number of a client.
     """
 
 
 @fleet.command()
 @_state
-@click.argument("clients", metavar="[K...]", nargs=-1, type=click.IntRange(min=0))
+@click.argument("clients", metavar="[NAME...]", nargs=-1)
 @click.option("--count", type=click.IntRange(1, 100_000), metavar="N",
               help="Add N clients with the next free numbers. [default: 1]")  # fmt: skip
-def add(state: Path, clients: tuple[int, ...], count: int | None) -> None:
-    """Add clients, with the numbers K or the next free ones.
+def add(state: Path, clients: tuple[str, ...], count: int | None) -> None:
+    """Add clients: by number, by a new NAME, as NAME=K, or with the next free numbers.
 
     A new client begins with the model of the server at its first contact.
     """
@@ -45,7 +45,7 @@ def add(state: Path, clients: tuple[int, ...], count: int | None) -> None:
 def _verb(act: str, text: str) -> None:
     """A command that does something to clients."""
 
-    def work(state: Path, clients: tuple[int, ...]) -> None:
+    def work(state: Path, clients: tuple[str, ...]) -> None:
         _do(state, {"act": act, "clients": list(clients)})
 
     fleet.command(act, help=text)(_state(_clients(work)))
@@ -82,10 +82,13 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
         return
     counts = {w + "s" * (w == "member" and n > 1): n for w, n in found["counts"].items() if n}
     print(f"Round {found['round']}: {', '.join(f'{n} {word}' for word, n in counts.items())}")
-    print(f"{'client':>8}  {'standing':<9} {'since':>8} {'answers':>8} {'last':>8} {'lost':>8}")
+    wide = max(8, *(len(row["name"]) for row in found["clients"]))
+    print(
+        f"{'client':>{wide}}  {'standing':<9} {'since':>8} {'answers':>8} {'last':>8} {'lost':>8}"
+    )
     for row in found["clients"]:
         last = "-" if row["last"] < 0 else row["last"]
-        print(f"{row['client']:>8}  {row['standing']:<9} {row['since']:>8} {row['answers']:>8}"
+        print(f"{row['name']:>{wide}}  {row['standing']:<9} {row['since']:>8} {row['answers']:>8}"
               f" {last:>8} {row['lost']:>8}")  # fmt: skip
 
 

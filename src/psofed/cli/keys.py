@@ -51,13 +51,14 @@ def make(
     if file is not None:
         plan = deployment.read(file)
         run = run or plan.deploy.run
-        known = {"largest": plan.largest + wire.SEAL, "masks": plan.masked}
-    run, hosts = run or "p", (*hosts, "localhost", "127.0.0.1")
+        known = {"largest": plan.largest + wire.SEAL, "masks": plan.masked, "names": plan.names}
+    run = run or "p"
     deployment.Deploy(run=run)  # refuses a name that does not fit a topic
     _authorities().make(folder, run, list(hosts), port, **known)
     where = "" if folder == Path("keys") else f" --folder {folder}"
+    first = known["names"](0) if known else 0
     print(f"Wrote {folder}. Keep {folder}/ca.key secret. Start the broker: mosquitto -c "
-          f"{folder}/mosquitto.conf. Next: psofed deploy keys add 0{where}")  # fmt: skip
+          f"{folder}/mosquitto.conf. Next: psofed deploy keys add {first}{where}")  # fmt: skip
 
 
 @keys.command()
@@ -65,10 +66,15 @@ def make(
 @_folder
 @_days
 def add(name: str, folder: Path, days: int | None) -> None:
-    """Make the certificate of client NAME (its number), which is valid for that client only."""
-    _authorities()(folder).add(name, days)
+    """Make the certificate of client NAME, which is valid for that client only.
+
+    NAME is its name in the file of the run, its number, or NAME=K for one that joined later.
+    """
+    name, new = _authorities()(folder).add(name, days)
     files = f"--ca ca.pem --cert {name}.pem --key {name}.key"
     print(f"Wrote {folder}/{name}.pem and .key. Give them and ca.pem to the device: {files}")
+    if new:
+        print(f"Copy {folder}/acl to the broker, too, and have it read that: kill -HUP")
     _name_masks(folder, name)
 
 
@@ -80,11 +86,11 @@ def add(name: str, folder: Path, days: int | None) -> None:
               help="Make a new mask key, too; otherwise it stays, unless it was revoked."
               )  # fmt: skip
 def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
-    """Make a new key and certificate for NAME: a client's number, server or broker.
+    """Make a new key and certificate for NAME: a client's name or number, server or broker.
 
     The old one stays valid until its end.
     """
-    new_mask = _authorities()(folder).renew(name, days, new_mask)
+    name, new_mask = _authorities()(folder).renew(name, days, new_mask)
     whose = name if name in ("broker", "server") else "device"
     print(f"Wrote {folder}/{name}.pem and .key. Copy to the {whose}, and start it again")
     if new_mask:
@@ -95,7 +101,7 @@ def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
 @click.argument("name")
 @_folder
 def revoke(name: str, folder: Path) -> None:
-    """Revoke all certificates of NAME: a client's number, or server.
+    """Revoke all certificates of NAME: a client's name or number, or server.
 
     The broker refuses them when it was started again; all others reconnect by themselves.
     """
@@ -132,9 +138,10 @@ def show(folder: Path) -> None:
     Those of clients that have a mask key say so.
     """
     made = _authorities()(folder).made()
-    from psofed.fleet import mask_keys
+    from psofed.fleet import identity, mask_keys
 
-    now, masked = datetime.now(UTC), {str(k) for k in mask_keys.numbers(folder)}
+    now, called = datetime.now(UTC), identity.names(folder)
+    masked = {called(k) for k in mask_keys.numbers(folder)}
     for each in made:
         days = (each.end - now).days
         state = "revoked  " if each.revoked else "expired  " if days < 0 else ""
@@ -146,7 +153,7 @@ def show(folder: Path) -> None:
 @click.argument("name", required=False)
 @_folder
 def secret(name: str | None, folder: Path) -> None:
-    """Make the secret of a server or, with NAME (a client's number), the key of that client.
+    """Make the secret of a server or, with NAME, the key of that client.
 
     With --secret, server and clients seal every message with 8 bytes, and refuse others.
     """
@@ -156,5 +163,5 @@ def secret(name: str | None, folder: Path) -> None:
         path = identity.make_secret(folder)
         print(f"Wrote {path}. Only the server needs it. Next: psofed deploy keys secret 0")
     else:
-        path = identity.give_secret(folder, identity.client_number(name))
+        path = identity.give_secret(folder, name)
         print(f"Wrote {path}. Give it to the device: --secret {path.name}")

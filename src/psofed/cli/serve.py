@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,8 @@ def run(plan: Deployment, state: Path, address: Address, rounds: int | None, wis
     say(f"Serving run {plan.deploy.run} from {where}{tested}")
     say(plan.defence)
     try:
-        server.run(rounds)
+        with asked(state, global_answers(coordinator)):
+            server.run(rounds)
     finally:
         link.close()
         if dashboard is not None:
@@ -178,18 +180,63 @@ class Log:
         mse = self.judge(self.coordinator.server.model) if self.judge is not None else None
         if self.board is not None:
             self.board.close(closed, mse)
-        counts = self.coordinator.server.ledger.counts
+        counts, known = self.coordinator.server.ledger.counts, self.coordinator.names.known()
+
+        def called(clients: tuple[int, ...]) -> list[str | int]:
+            return [known.get(k, k) for k in clients]
+
         if self.coordinator.plan.deploy.log == "json":
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
-            table = {**vars(closed), "mse_db": mse, **totals}
+            who = {"missing": called(closed.missing), "left_out": called(closed.left_out)}
+            table = {**vars(closed), **who, "mse_db": mse, **totals}
             out(json.dumps(table))
         elif self.coordinator.plan.deploy.log == "text":
             error = "" if mse is None else f", MSE {mse:.2f} dB"
-            missing = f", missing {', '.join(map(str, closed.missing))}" if closed.missing else ""
+            missing = (
+                f", missing {', '.join(map(str, called(closed.missing)))}" if closed.missing else ""
+            )
             out(
                 f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
                 f" {closed.up} bytes up, {closed.down} down{error}"
             )
+
+
+@contextmanager
+def asked(state: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[None]:
+    """Other programs may ask meanwhile; where there can be no socket, they cannot."""
+    from psofed.fleet.queries import Questions
+
+    questions = Questions(state, answer)
+    try:
+        questions.open()
+    except OSError as error:
+        say(f"Warning: {questions.path}: {error.strerror}: other programs cannot ask")
+    try:
+        yield
+    finally:
+        questions.close()
+
+
+def global_answers(coordinator: Coordinator) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What others ask of the global model; of a table, rows without a past."""
+    from psofed.fleet import samples
+    from psofed.fleet.protocol import server_state
+    from psofed.streams.contract import about
+
+    plan = coordinator.plan
+    task, stream = plan.method().task, plan.experiment.stream
+    read = samples.reading(stream, plan.experiment.clients)  # rows of nobody in particular
+
+    def answer(row: dict[str, Any]) -> dict[str, Any]:
+        question = samples.Sample(read.what_if(row), None)
+        x = samples.checked(question, task.taps, task.dtype, plan.deploy.bound).x
+        now = coordinator.server.now  # a value that nobody changes
+        if (w := server_state.model(now.method, now.state)) is None:
+            raise samples.MalformedError("only the clients of this method have models")
+        y = float(task.learner.predict(w, task.features(x[None]))[0])
+        return {"y": about(stream).restore(y), "round": now.n}
+
+    return answer
 
 
 def identity(ca: Path | None, cert: Path | None, key: Path | None) -> Identity | None:

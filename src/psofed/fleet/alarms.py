@@ -15,7 +15,7 @@ import numpy as np
 from psofed.fleet.identity import ending
 from psofed.fleet.mqtt import Link
 from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.timeouts import NAMED, clients_in_words
+from psofed.fleet.protocol.members import NAMED, Names
 from psofed.stages.defences.contract import Opinion
 
 OFFLINE = 10.0  # seconds without a broker
@@ -59,16 +59,16 @@ class Alarms:
             return
         self._next = now + 1.0
         self._online = now if status.connected else self._online
-        status.opinion = coordinator.server.opinion()
-        self._quarantine(status.opinion, coordinator.server.table.ids.tolist())
+        status.opinion, names = coordinator.server.opinion(), coordinator.names
+        self._quarantine(status.opinion, coordinator.server.table.ids.tolist(), names)
         no_broker = f"no broker at {link.address}: {status.trouble or 'it was not reached yet'}"
         for name, text in (
             ("disk", _disk(status, coordinator.n)),
             ("broker", no_broker if now > self._online + OFFLINE else ""),
             ("silence", _silence(status, now)),
-            ("ahead", _ahead(coordinator.ahead, coordinator.n)),
+            ("ahead", _ahead(coordinator.ahead, coordinator.n, names)),
             ("expiry", ending(link.ends)),
-            ("quarantine", _quarantined(self._held)),
+            ("quarantine", _quarantined(self._held, names)),
         ):
             if text:
                 self._say(name, text)
@@ -77,8 +77,8 @@ class Alarms:
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         dropped = dict(link.inbox.dropped)  # another thread goes on counting
         forged = coordinator.server.ledger.reasons["mac"]
-        self._count("shared", sum(shared.values()), f"{clients_in_words(shared)}{SHARED}")
-        self._count("dropped", sum(dropped.values()), _dropped(dropped))
+        self._count("shared", sum(shared.values()), f"{names.words(shared)}{SHARED}")
+        self._count("dropped", sum(dropped.values()), _dropped(dropped, names))
         self._count("forged", forged, SEALS)
         self._count("unfolded", coordinator.server.ledger.reasons["together"], UNFOLDED)
         self._count("retained", link.retained, RETAINED)
@@ -86,18 +86,18 @@ class Alarms:
         for name in [name for name, until in self._until.items() if now > until]:
             self._end(name)
 
-    def _quarantine(self, opinion: Opinion | None, ids: list[int]) -> None:
+    def _quarantine(self, opinion: Opinion | None, ids: list[int], names: Names) -> None:
         """Who is in quarantine since now, and why; who is released."""
         held: dict[int, str] = {}
         if opinion is not None:
             rows = np.flatnonzero(opinion.quarantined).tolist()
             held = {ids[row]: opinion.reason[row] for row in rows}
         new = [k for k in held if k not in self._held]
-        self.news += [f"client {k} is in quarantine: {held[k]}" for k in new[:NAMED]]
+        self.news += [f"client {names(k)} is in quarantine: {held[k]}" for k in new[:NAMED]]
         if len(new) > NAMED:
             self.news.append(f"{len(new) - NAMED} more clients are in quarantine")
         if free := self._held - held.keys():
-            self.news.append(f"{clients_in_words(free)} {_are(free)} released")
+            self.news.append(f"{names.words(free)} {_are(free)} released")
         self._held = set(held)
 
     def _count(self, name: str, count: int, text: str) -> None:
@@ -152,14 +152,14 @@ def _silence(status: Status, now: float) -> str:
     )
 
 
-def _ahead(ahead: Mapping[int, int], n: int) -> str:
+def _ahead(ahead: Mapping[int, int], n: int, names: Names) -> str:
     """One client may err or lie; several that are ahead by as much look like a lost record."""
     if not ahead:
         return ""
     rounds = sorted(Counter(ahead.values()).items())
     claims = ", ".join(f"{count} in round {n}" for n, count in rounds[:NAMED])
     says = "says that it has" if len(ahead) == 1 else "say that they have"
-    found = f"{clients_in_words(ahead)} {says} taken part in later rounds than {n}: {claims}"
+    found = f"{names.words(ahead)} {says} taken part in later rounds than {n}: {claims}"
     if len(ahead) == 1:
         return f"{found}; give that client a new state folder, or set a deadline"
     return (
@@ -169,19 +169,20 @@ def _ahead(ahead: Mapping[int, int], n: int) -> str:
     )
 
 
-def _dropped(dropped: Mapping[int, int]) -> str:
+def _dropped(dropped: Mapping[int, int], names: Names) -> str:
     most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
-    counts = ", ".join(f"{dropped[k]} of {'strangers' if k < 0 else f'client {k}'}" for k in most)
+    whose = [f"client {names(k)}" if k >= 0 else "strangers" for k in most]
+    counts = ", ".join(f"{dropped[k]} of {who}" for k, who in zip(most, whose, strict=True))
     many = f"messages come faster than they are read, and some were dropped: {counts}"
     return f"{many}; if it goes on, `psofed deploy keys revoke`"
 
 
-def _quarantined(held: set[int]) -> str:
+def _quarantined(held: set[int], names: Names) -> str:
     if not held:
         return ""
     their = "their" if len(held) > 1 else "its"
     return (
-        f"{clients_in_words(held)} {_are(held)} in quarantine, {their}"
+        f"{names.words(held)} {_are(held)} in quarantine, {their}"
         " answers are not folded in: look for a broken sensor, a wrong unit, or somebody who wants"
         " to spoil the model"
     )

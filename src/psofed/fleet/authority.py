@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +22,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from psofed.errors import InputError
 from psofed.fleet import identity, mask_keys
 from psofed.fleet.broker import HEAD
-from psofed.fleet.identity import client_number
+from psofed.fleet.protocol.members import Names
 
 AUTHORITY_DAYS, DAYS = 3650, 825
 SERVER, BROKER = "server", "broker"
+OURS = ["localhost", "127.0.0.1"]  # the broker has these names besides those that are given
 LARGEST = 4_000_000  # bytes of a message, if the run is not known
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 USES = (
@@ -34,7 +36,7 @@ USES = (
 
 CONFIGURATION = """\
 # mosquitto for psofed: mosquitto -c {folder}/mosquitto.conf
-listener {port}
+listener {where}
 cafile {folder}/ca.pem
 certfile {folder}/broker.pem
 keyfile {folder}/broker.key
@@ -62,6 +64,11 @@ topic write {run}/+/d
 pattern write {run}/%u/u
 pattern read {run}/%u/d
 """
+NAMED = """
+user {name}
+topic write {run}/{k}/u
+topic read {run}/{k}/d
+"""
 
 
 class Made(NamedTuple):
@@ -88,13 +95,13 @@ class Authority:
     @staticmethod
     def make(
         folder: Path, run: str, hosts: list[str], port: int = 8883, largest: int = LARGEST,
-        masks: bool = False,
+        masks: bool = False, names: Names | None = None,
     ) -> Authority:  # fmt: skip
         """A new authority, the certificates of broker and server, mosquitto.conf and its ACL.
 
-        With `masks` its clients get mask keys, too.
+        With `masks` its clients get mask keys, too; those in `names` are known to the broker.
         """
-        names = [_host(host) for host in hosts]
+        served = [_host(host) for host in dict.fromkeys([*hosts, *OURS])]
         if (folder / "ca.key").exists():
             right = "give a new folder; a new authority would make all its certificates invalid"
             raise InputError(str(folder), "has an authority already", right)
@@ -108,11 +115,12 @@ class Authority:
         identity.write(folder / "ca.key", _key_pem(key))
         authority = Authority(folder)
         authority._revoke([])  # mosquitto does not start without a list
-        authority.issue(BROKER, DAYS, names)
+        authority.issue(BROKER, DAYS, served)
         authority.issue(SERVER, DAYS)
         if masks:
             mask_keys.begin(folder, authority.key, run)
-        _configure(folder, run, port, largest)
+        _configure(folder, run, _where(hosts, port), largest)
+        authority._introduce((names or Names()).known())
         return authority
 
     @cached_property
@@ -127,23 +135,49 @@ class Authority:
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return key
 
-    def add(self, name: str, days: int | None = None) -> None:
-        """A key and a certificate for a client that has none."""
-        k = client_number(name)
+    @property
+    def names(self) -> Names:
+        """Those that the access list has."""
+        return identity.names(self.folder)
+
+    def _introduce(self, names: Mapping[int, str]) -> None:
+        """The broker lets who has one of these names use the topics of its number."""
+        path = self.folder / "acl"
+        rules = path.read_text()
+        run = rules.partition("topic read ")[2].partition("/")[0]
+        more = (NAMED.format(name=name, run=run, k=k) for k, name in names.items())
+        identity.write(path, rules + "".join(more))
+
+    def add(self, who: str, days: int | None = None) -> tuple[str, bool]:
+        """A key and a certificate for a client that has none; its name, and whether that is new."""
+        names = self.names
+        k, known = names.number(who), self.names.known()
+        name = names(k)
         if any((self.folder / f"{name}.{kind}").exists() for kind in ("pem", "key")):
             right = f"psofed deploy keys renew {name}"
             raise InputError(str(self.folder), f"has a certificate of client {name} already", right)
         with identity.alone(self.folder):
             if mask_keys.wanted(self.folder):
-                mask_keys.give(self.folder, self.key, k)
+                mask_keys.give(self.folder, self.key, k, name)
+            if new := k in names.known() and k not in known:
+                self._introduce({k: name})
             self.issue(name, days or DAYS)
+        return name, new
 
-    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> bool:
+    def _called(self, who: str) -> str:
+        """Whose certificate is meant: that of a file, or of the client of this number."""
+        if (self.folder / f"{who}.pem").exists() or who in (SERVER, BROKER):
+            return who
+        names = self.names
+        return names(names.number(who))
+
+    def renew(self, who: str, days: int | None = None, new_mask: bool = False) -> tuple[str, bool]:
         """A new certificate, and a new key, for who has one; the old certificate stays valid.
 
-        Returns whether there is a new mask key, too: a revoked one is not used again.
+        Returns its name, and whether there is a new mask key, too: a revoked one is not used again.
         """
-        folder, masked = self.folder, mask_keys.file(self.folder, name).exists()
+        folder, name = self.folder, self._called(who)
+        masked = mask_keys.file(folder, name).exists()
         if new_mask and not masked:
             right = "make an authority with masks in a new folder"
             raise InputError(str(folder), f"has no mask key of {name}", right)
@@ -157,18 +191,20 @@ class Authority:
                 raise InputError(str(path), found, right) from None
             new_mask = new_mask or (masked and old.serial_number in self._revoked())
             if new_mask:
-                mask_keys.give(folder, self.key, int(name))
+                mask_keys.give(folder, self.key, self.names.number(name), name)
             lasts = (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
             self.issue(name, days or lasts, _hosts(old))
-        return new_mask
+        return name, new_mask
 
     def revoke(self, name: str) -> int:
-        """Revoke every certificate that `name` ever had; returns how many these are."""
+        """Revoke every certificate that `name` ever had, or its number; returns how many."""
         if name == BROKER:  # clients have no list of their own, and would go on trusting it
             right = "make a new authority in a new folder, with new certificates for all"
             raise InputError(name, "cannot be revoked: no client would hear of it", right)
         with identity.alone(self.folder):
-            serials = [each.serial for each in self.made() if each.name == name]
+            known = {name: str(k) for k, name in self.names.known().items()}
+            alike = {name, known.get(name, name)} | {n for n, k in known.items() if k == name}
+            serials = [each.serial for each in self.made() if each.name in alike]
             if not serials:
                 right = "psofed deploy keys list shows who has one"
                 raise InputError(str(self.folder), f"has no certificate of {name!r}", right)
@@ -315,9 +351,17 @@ def _builder(
     )
 
 
-def _configure(folder: Path, run: str, port: int, largest: int) -> None:
+def _where(hosts: list[str], port: int) -> str:
+    """Where mosquitto listens: at the one address, else everywhere; a name may be of a router."""
+    far = [host for host in hosts if host not in OURS]
+    if len(far) == 1 and isinstance(_host(far[0]), x509.IPAddress):
+        return f"{port} {far[0]}"
+    return f"{port}" if far else f"{port} 127.0.0.1"
+
+
+def _configure(folder: Path, run: str, listener: str, largest: int) -> None:
     """Write mosquitto.conf and its ACL."""
-    where = {"folder": folder.resolve(), "port": port, "largest": largest}
+    where = {"folder": folder.resolve(), "where": listener, "largest": largest}
     text = CONFIGURATION.format(**where, packet=largest + HEAD)
     identity.write(folder / "mosquitto.conf", text, identity.PUBLIC)
     # mosquitto requires that no other user can read the ACL

@@ -300,15 +300,16 @@ class Device:
 
     def _report_standing(self) -> None:
         """Say once what the server says that this client is."""
-        standing, k = self.member.standing, self.member.k
+        standing, k, names = self.member.standing, self.member.k, self.member.plan.names
+        name, who = names(k), f"{names(k)}={k}" if k in names.later else names(k)
         right = {
-            "not a member": f"its operator adds it with `psofed deploy fleet add STATE {k}`",
-            "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {k}`",
+            "not a member": f"its operator adds it with `psofed deploy fleet add STATE {who}`",
+            "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {name}`",
             "removed": "its number is not used again: use the next free one",
         }
-        why = f"Warning: the server says that client {k} is {standing}: {right.get(standing)}"
+        why = f"Warning: the server says that client {name} is {standing}: {right.get(standing)}"
         text = f"{why}; still learning, asking again" if standing else ""
-        self._say("standing", text, f"client {k} is a member")
+        self._say("standing", text, f"client {name} is a member")
 
     def _may_repeat(self) -> bool:
         """Whether to say once more what is known: few times a second, whoever asks."""
@@ -354,7 +355,7 @@ def device(
     other clients (fleet/mask_keys.py), if sums are masked.
     """
     if broker.tls and identity is not None:
-        identity.check(str(k))
+        identity.check(plan.names(k), str(k))
     folder = StateFolder(state)
     with starting(folder):
         member = Member(plan, k, folder, source, key, measured, pairs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import ssl
 import stat
@@ -19,6 +20,7 @@ from typing import Any
 
 from psofed.errors import InputError, written
 from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.members import Names
 
 PRIVATE, PUBLIC = 0o600, 0o644
 ELSEWHERE = "give another folder"
@@ -119,10 +121,12 @@ def make_secret(folder: Path) -> Path:
     return _write_line(folder / "server.secret", SERVER, secrets.token_bytes(SIZE))
 
 
-def give_secret(folder: Path, k: int) -> Path:
-    """The key of client k, from the secret of the server in this folder."""
+def give_secret(folder: Path, who: str) -> Path:
+    """The key of a client, from the secret of the server in this folder."""
+    known = names(folder)
+    k = known.number(who)
     key = wire.derive(read_secret(folder / "server.secret"), k)
-    return _write_line(folder / f"{k}.secret", CLIENT.format(k=k), key)
+    return _write_line(folder / f"{known(k)}.secret", CLIENT.format(k=k), key)
 
 
 def read_secret(path: Path, k: int | None = None) -> bytes:
@@ -172,11 +176,11 @@ class Identity:
             raise InputError(files, found, "make them with `psofed deploy keys`") from None
         return context
 
-    def check(self, name: str) -> None:
+    def check(self, *alike: str) -> None:
         """Refuse another's certificate: the broker would drop its messages without an error."""
         found = self.read()[0]
-        if found != name:
-            right = f"give the certificate of {name!r}"
+        if found not in alike:
+            right = f"give the certificate of {alike[0]!r}"
             raise InputError(str(self.certificate), f"is that of {found!r}", right)
 
     def read(self) -> tuple[str, datetime]:
@@ -218,8 +222,11 @@ def ending(ends: Mapping[str, datetime]) -> str:
     return "; ".join(texts)
 
 
-def client_number(name: str) -> int:
-    """The number of a client from its name, which must be written as we write it."""
-    if not (name.isascii() and name.isdecimal() and str(int(name[:20])) == name):
-        raise InputError("the name", f"is {name!r}", "use the number of a client: 0, 1, 2, ...")
-    return int(name)
+def names(folder: Path) -> Names:
+    """The names in the access list of a folder of keys, which says whose topics are whose."""
+    try:
+        rules = (folder / "acl").read_text()
+    except OSError:
+        return Names()
+    found = re.findall(r"^user (\S+)\ntopic write [^/\s]+/(\d+)/u$", rules, re.MULTILINE)
+    return Names(later={int(k): name for name, k in found})

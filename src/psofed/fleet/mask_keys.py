@@ -73,13 +73,13 @@ def shared(own: X25519PrivateKey, k: int, directory: Directory) -> dict[int, byt
     return found
 
 
-def pairs(ca: Path, k: int, clients: int, run: str) -> dict[int, bytes]:
+def pairs(ca: Path, k: int, clients: int, run: str, who: str = "") -> dict[int, bytes]:
     """What client k shares with each other: from its own key, and a directory that is verified.
 
-    Both lie next to the certificate of the authority.
+    Both lie next to the certificate of the authority; `who` is its name, if it has one.
     """
-    secret, masks = file(ca.parent, k), ca.with_name(DIRECTORY)
-    right = f"make it with `psofed deploy keys add {k}`"
+    secret, masks = file(ca.parent, who or k), ca.with_name(DIRECTORY)
+    right = f"make it with `psofed deploy keys add {who or k}`"
     seed = identity.read_line(secret, _kind(k), SIZE, right)
     directory = read(masks, ca)
     directory.check(masks, run, clients)
@@ -144,7 +144,7 @@ def begin(folder: Path, authority: ec.EllipticCurvePrivateKey, run: str) -> None
     _write(folder, authority, Directory(run, {}))
 
 
-def give(folder: Path, authority: ec.EllipticCurvePrivateKey, k: int) -> None:
+def give(folder: Path, authority: ec.EllipticCurvePrivateKey, k: int, who: str) -> None:
     """A new key for client k, in a file for its owner only; its public half in the directory.
 
     The directory is verified first: what was changed there must not get a new signature.
@@ -152,8 +152,8 @@ def give(folder: Path, authority: ec.EllipticCurvePrivateKey, k: int) -> None:
     if k > LAST:
         raise InputError("the number of a client", f"is {k}", f"use at most {LAST}")
     known, key = read(folder / DIRECTORY, folder / "ca.pem"), X25519PrivateKey.generate()
-    identity.write(file(folder, k), f"{_kind(k)} {key.private_bytes_raw().hex()}\n")
-    _mark(file(folder, k)).unlink(missing_ok=True)  # that was about another key
+    identity.write(file(folder, who), f"{_kind(k)} {key.private_bytes_raw().hex()}\n")
+    _mark(file(folder, who)).unlink(missing_ok=True)  # that was about another key
     keys = {**known.keys, k: key.public_key().public_bytes_raw()}
     _write(folder, authority, Directory(known.run, keys))
 

@@ -1,7 +1,8 @@
-"""Questions of other programs on the device: a Unix socket in the state folder (mode 700).
+"""Questions of other programs on the machine: a Unix socket in the state folder (mode 700).
 
     {"id": 7, "row": {"temp": 4.0, "hum": 60}}     or, for a stream of numbers, {"id": 7, "x": [..]}
     {"id": 7, "y": 7.1, "low": 5.2, "high": 9.0}   or {"id": 7, "error": "..."}
+    {"id": 7, "y": 7.1, "round": 57}               from a server: the global model has no interval
 
 Lines of JSON, each answered at once by the model of now. Nothing is remembered of a question, so
 that none can change what is learned. Whoever may enter the folder may ask.
@@ -29,7 +30,7 @@ Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Questions:
-    """The side of the client: a thread that listens, and one for each program that asks."""
+    """The side of who answers: a thread that listens, and one for each program that asks."""
 
     def __init__(self, folder: Path, answer: Answering) -> None:
         self.path, self.answer = folder / SOCKET, answer
@@ -90,7 +91,7 @@ class Questions:
 
 
 def ask(state: str | Path, **question: Any) -> dict[str, Any]:
-    """Ask the client that runs on this state folder: `ask(state, x=[...])`, or row={...}."""
+    """Ask who runs on this state folder: `ask(state, x=[...])`, or row={...}."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(PATIENCE)
         try:
@@ -102,8 +103,8 @@ def ask(state: str | Path, **question: Any) -> dict[str, Any]:
                 found: dict[str, Any] = json.loads(lines.readline())
                 return found
         except (OSError, ValueError) as error:
-            found_ = f"has no client that answers: {error}"
-            raise InputError(str(state), found_, "start `psofed deploy client` on it") from None
+            found_, right = f"has nobody that answers: {error}", "start a client or server on it"
+            raise InputError(str(state), found_, right) from None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.history import LOG, STATE, changes
-from psofed.fleet.protocol.members import VACANT, WORDS, MemberTable
+from psofed.fleet.protocol.members import VACANT, WORDS, MemberTable, Names
 from psofed.fleet.protocol.server_state import Ledger
 from psofed.fleet.protocol.store import InUseError, StateFolder, newest, reader
 
@@ -64,7 +65,7 @@ class Requests:
             outcome: dict[str, Any]
             try:
                 changes = perform(self.coordinator, json.loads(data))
-                outcome = {"lines": in_words(changes)}
+                outcome = {"lines": in_words(changes, self.coordinator.names)}
                 named = (k for change in changes for act in ACTS for k in getattr(change, act))
                 changed = (changed or set()).union(named)
             except InputError as error:
@@ -100,17 +101,23 @@ def perform(coordinator: Coordinator, request: dict[str, Any]) -> list[Change]:
     act, free = request["act"], coordinator.server.table.next
     if act not in ACTS:
         raise InputError("the request", f"is {act!r}", f"use {', '.join(ACTS)}")
-    clients = sorted({int(k) for k in request.get("clients", ())})  # each once, the lowest first
+    names, numbers, new = coordinator.names.copy(), set[int](), free
+    for who in request.get("clients", ()):
+        numbers.add(names.number(str(who), new if act == "add" else None))
+        new = max(free - 1, *numbers) + 1
+    clients = sorted(numbers)  # each once, the lowest first
+    if act != "add" and names.later != coordinator.names.later:
+        raise InputError("client", "is given as NAME=K", "use that where one is added")
     if act == "add" and "count" in request:
         clients = list(range(free, free + min(int(request["count"]), MOST)))
     if act == "add" and max(clients, default=0) > free + MOST:  # a slip would use up all numbers
         found = f"{max(clients)} is far from {free}, the next free number"
         raise InputError("client", found, f"use {free} to {free + MOST}")
-    return coordinator.change(act, clients)
+    return coordinator.change(act, clients, names)
 
 
-def in_words(changes: list[Change]) -> list[str]:
-    """For people, one line each."""
+def in_words(changes: list[Change], names: Names) -> list[str]:
+    """For people, one line each; who has a name of its own has to be told its number."""
     said = {
         "add": "is a member from round {n} on",
         "remove": "is removed from round {n} on; its number is not used again",
@@ -121,7 +128,9 @@ def in_words(changes: list[Change]) -> list[str]:
     for change in changes:
         for act, text in said.items():
             when = text.format(n=change.round)
-            lines += [f"client {k} {when}" for k in getattr(change, act)]
+            for k in getattr(change, act):
+                new = f"; its device: --id {names(k)}={k}" * (act == "add" and k in names.later)
+                lines.append(f"client {names(k)} {when}{new}")
         if change.restore is not None:
             clients = "keep their models" if change.keep else "begin anew at their next contact"
             lines.append(f"the model of round {change.restore} is in service from round"
@@ -147,7 +156,7 @@ def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> l
             return None
         with store.starting(folder):
             coordinator = Coordinator(plans.kept(state, right=SERVE), folder)
-            return in_words(perform(coordinator, request))
+            return in_words(perform(coordinator, request), coordinator.names)
     finally:
         folder.close()
 
@@ -225,19 +234,32 @@ def members(state: Path) -> dict[str, Any]:
     with inside(where=str(state)):
         table = MemberTable(len(taken(arrays, "accepted", np.int64, (None,), 0)))
         table.restore(arrays)
+        table.names.listed = _listed(state)
         ledger = Ledger(len(table))
         ledger.restore(arrays)
         n = number(arrays, "n")
     columns = {"since": table.since, "answers": ledger.accepted, "last": ledger.accepted_at,
                "lost": ledger.lost}  # fmt: skip
     rows = [
-        {"client": int(table.ids[row]), "standing": WORDS[int(table.status[row])]}
+        {
+            "client": int(table.ids[row]),
+            "name": table.names(int(table.ids[row])),
+            "standing": WORDS[int(table.status[row])],
+        }
         | {name: int(column[row]) for name, column in columns.items()}
         for row in np.argsort(table.ids).tolist()
         if table.status[row] != VACANT
     ]
     counts = {word: sum(one["standing"] == word for one in rows) for word in WORDS[1:]}
     return {"round": n, "counts": counts, "clients": rows}
+
+
+def _listed(state: Path) -> tuple[str, ...]:
+    """The names in the file of the run; none of a copy without it. No code of it is imported."""
+    try:
+        return tuple(tomllib.loads((state / plans.PLAN).read_text())["deploy"]["names"])
+    except (OSError, ValueError, KeyError):
+        return ()
 
 
 def history(state: Path) -> str:

@@ -11,9 +11,10 @@ from psofed.fleet.broker import STRANGER, down_topic, speaker
 from psofed.fleet.mqtt import POLL, Event, Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.durable import Closed
+from psofed.fleet.protocol.members import Names
 from psofed.fleet.protocol.store import in_words
 from psofed.fleet.requests import Requests
-from psofed.fleet.timeouts import Timeouts, clients_in_words
+from psofed.fleet.timeouts import Timeouts
 
 HEARD = (
     "hello",
@@ -89,8 +90,8 @@ class ServerLoop:
         for k in closed.left_out:
             self.on_message(k, "masks" if closed.void else "together")
             if not closed.void:
-                line = f"round {closed.n}: the answer of client {k} is left out: {closed.why}"
-                self._report("together", line)
+                line = f"the answer of client {self._names(k)} is left out: {closed.why}"
+                self._report("together", f"round {closed.n}: {line}")
         if closed.void:
             self._report(closed.void, f"round {closed.n} is void: {closed.void}")
 
@@ -135,7 +136,7 @@ class ServerLoop:
         if silent := timeouts.overdue(now):
             timeouts.put_to_sleep(silent, now)
             verb = "does" if len(silent) == 1 else "do"
-            self.on_news(f"{clients_in_words(silent)} {verb} not answer, and will be asked again"
+            self.on_news(f"{self._names.words(silent)} {verb} not answer, and will be asked again"
                          " when heard")  # fmt: skip
             others = self.coordinator.sleep(silent)
             timeouts.ask(others, now)
@@ -218,14 +219,18 @@ class ServerLoop:
         heard = outcome in HEARD and not (outcome == "late" and k in self.coordinator.missing)
         if timeouts is not None and heard and timeouts.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
-            self.on_news(f"client {k} is back")
+            self.on_news(f"client {self._names(k)} is back")
         if outcome in ("accepted", "revealed"):
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):
             self._reply(k, outcome)
         if outcome not in HEARD:
             why = f" ({WHY[outcome]})" if outcome in WHY else ""
-            self._report(outcome, f"refused a message of client {k}: {outcome}{why}")
+            self._report(outcome, f"refused a message of client {self._names(k)}: {outcome}{why}")
+
+    @property
+    def _names(self) -> Names:
+        return self.coordinator.names
 
     def _reply(self, k: int, outcome: str) -> None:
         """An invitation to who is waited for; to others a hello, so that they can say what is

@@ -16,7 +16,6 @@ ALERT = 30.0  # seconds that this lasts after the last one
 USUALLY = 4.0  # times as long as it usually takes: so long a client is waited for
 SHARE = 0.25  # of the newest answer in what is usual
 HOLD, DRAG = 10.0, 0.1  # seconds for which one client may hold rounds up, and the share of all time
-NAMED = 5  # clients that a line names
 PROBE, LONGEST = 10.0, 600.0  # seconds until a client that is asleep is probed: first, and at most
 
 
@@ -140,11 +139,3 @@ class Timeouts:
         for table in (self._asked, self._usual, self._held, self._sleeps, self.asleep):
             for k in [k for k in table if k not in here]:
                 del table[k]
-
-
-def clients_in_words(clients: Iterable[int]) -> str:
-    """The first few by number, and how many more there are."""
-    found = sorted(clients)
-    named = ", ".join(map(str, found[:NAMED]))
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"client{'s' if len(found) > 1 else ''} {named}{more}"

@@ -137,6 +137,7 @@ class Board:
             "certificates": days(link.ends),
             "epsilon": self._epsilon(),
             "clients": clients,
+            "names": {k: name for k, name in coordinator.names.known().items() if k in clients},
             "rows": list(self._rounds),
             "notes": list(self._notes),
         }  # fmt: skip

@@ -218,10 +218,10 @@ def exposition(state: dict[str, Any]) -> tuple[bytes, str]:
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _column(state: dict[str, Any], name: str) -> dict[int, Any]:
-    """One figure of each client of which it is known."""
-    j = COLUMNS.index(name)
-    return {k: row[j] for k, row in state["clients"].items() if row[j] is not None}
+def _column(state: dict[str, Any], name: str) -> dict[Any, Any]:
+    """One figure of each client of which it is known, by its name or number."""
+    j, names = COLUMNS.index(name), state["names"]
+    return {names.get(k, k): row[j] for k, row in state["clients"].items() if row[j] is not None}
 
 
 def _gauges(state: dict[str, Any]) -> Iterator[Family]:
@@ -270,7 +270,7 @@ def _counters(state: dict[str, Any]) -> Iterator[Family]:
     yield "ignored", text, state["ignored"], ("reason",)
 
 
-def _client_gauges(state: dict[str, Any], by: dict[str, dict[int, Any]]) -> Iterator[Family]:
+def _client_gauges(state: dict[str, Any], by: dict[str, dict[Any, Any]]) -> Iterator[Family]:
     lags = {k: state["n"] - 1 - n for k, n in by["last"].items() if n >= 0}
     gone = {k: one == "gone" for k, one in by["state"].items()}
     for name, text, values in (
@@ -286,7 +286,7 @@ def _client_gauges(state: dict[str, Any], by: dict[str, dict[int, Any]]) -> Iter
         yield f"client_{name}", text, values, ("client",)
 
 
-def _client_counters(by: dict[str, dict[int, Any]]) -> Iterator[Family]:
+def _client_counters(by: dict[str, dict[Any, Any]]) -> Iterator[Family]:
     text = "Messages of the client that were dropped since this start."
     yield "client_dropped", text, by["dropped"], ("client",)
     text = "Samples that the client has refused or clipped, as it reports it."

@@ -14,7 +14,7 @@ from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.durable import Closed, DurableServer
-from psofed.fleet.protocol.members import EXCLUDED, MEMBER, REMOVED
+from psofed.fleet.protocol.members import EXCLUDED, MEMBER, REMOVED, Names
 from psofed.fleet.protocol.store import Disk
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, derive, seal, unseal
 
@@ -163,9 +163,14 @@ class Coordinator(DurableServer):
         """Who was ahead of an earlier round need not be any more."""
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
 
-    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
+    @property
+    def names(self) -> Names:
+        """Of all clients, for people."""
+        return self.server.table.names
+
+    def change(self, act: str, clients: Sequence[int], names: Names | None = None) -> list[Change]:
         """Rule 17; nothing is kept of those who have no row any more."""
-        changes = super().change(act, clients)
+        changes = super().change(act, clients, names)
         tables: tuple[dict[int, Any], ...] = (
             self._greeted, self.reports, self.ahead, self.doubles, self.idle,
         )  # fmt: skip

@@ -28,7 +28,15 @@ from psofed.federation.round import relays
 from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.folding import BOUND
-from psofed.fleet.protocol.members import Awake, MemberTable, Presence, RowCohorts
+from psofed.fleet.protocol.members import (
+    NAME_RIGHT,
+    Awake,
+    MemberTable,
+    Names,
+    Presence,
+    RowCohorts,
+    fits,
+)
 from psofed.fleet.protocol.server import refuse_policy
 from psofed.fleet.protocol.store import SLOTS, Disk, Store, put, reader
 from psofed.stages.attacks.contract import Options as Attack
@@ -73,6 +81,7 @@ class Deploy:
     ahead: float = 86_400.0  # client: seconds by which a row may be ahead of this machine's clock
     interval: float = 0.9  # client: share of the labels that the interval of an answer holds
     report: bool = False  # client: report errors and coverage each minute, in 29 bytes
+    names: tuple[str, ...] = ()  # of the clients, by number; not set: those of a table
 
     def __post_init__(self) -> None:
         schema.check(self)
@@ -86,6 +95,10 @@ class Deploy:
         good = self.run.isascii() and self.run.replace("-", "").replace("_", "").isalnum()
         if not good or len(self.run) > 40:
             raise InputError("run", f"is {self.run!r}", "use up to 40 letters, digits, - and _")
+        for k, name in enumerate(self.names):
+            if self.names.index(name) < k or not (fits(name) or name == str(k)):
+                found = f"has {name!r}" + " twice" * (self.names.index(name) < k)
+                raise InputError("names", found, NAME_RIGHT)
 
     @property
     def live(self) -> bool:
@@ -211,6 +224,12 @@ class Deployment:
         cohorts = RowCohorts((), task.clients, size, fleet, len(table.ids))
         return self._start(replace(task, seeds=seeds, cohorts=cohorts))
 
+    @cached_property
+    def names(self) -> Names:
+        """The names of its clients; what a table has that is no name is passed over."""
+        given = self.deploy.names or about(self.experiment.stream).clients_named()
+        return Names(name if fits(name) else str(k) for k, name in enumerate(given))
+
     @property
     def settled(self) -> str:
         """Why clients can neither join nor leave; empty: they can."""
@@ -246,7 +265,8 @@ class Deployment:
 
     def to_table(self) -> dict[str, Any]:
         """The tables of the file, as `read` reads it."""
-        return self.experiment.to_table() | {"deploy": schema.values(self.deploy)}
+        named = {"names": list(self.names.listed)} if self.names.listed else {}
+        return self.experiment.to_table() | {"deploy": schema.values(self.deploy) | named}
 
     def keep(self, disk: Disk) -> None:
         """Put the file next to the state, so that a model can be taken from there."""

@@ -23,7 +23,7 @@ from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.history import ChangeLog, Snapshots
-from psofed.fleet.protocol.members import EXCLUDED, REMOVED, MemberTable, RowCohorts
+from psofed.fleet.protocol.members import EXCLUDED, REMOVED, MemberTable, Names, RowCohorts
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.server_state import ServerState
 from psofed.fleet.protocol.store import SELDOM, Disk, put
@@ -64,6 +64,7 @@ class DurableServer:
         kept = 0 if plan.settled else plan.deploy.keep  # then there is no going back
         self.snapshots = Snapshots(disk, plan.about("server"), plan.deploy.snapshots, kept)
         self._restore(start)
+        self.server.table.names.listed = plan.names.listed
 
     def _restore(self, start: int) -> None:
         """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
@@ -153,10 +154,13 @@ class DurableServer:
             raise
         self.server.become(after)
 
-    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
-        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
+    def change(self, act: str, clients: Sequence[int], names: Names | None = None) -> list[Change]:
+        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error.
+
+        Who joins may have a name, among the `names` of all.
+        """
         self._refuse_settled()
-        after, changes = changed(self.server, act, clients)
+        after, changes = changed(self.server, act, clients, names)
         self._become(after, changes)
         if act in ("remove", "exclude"):
             for k in clients:
@@ -240,13 +244,14 @@ class DurableServer:
         self._become(after, [Change(after.n, restore=copied, keep=keep)])
 
 
-def changed(server: Server, act: str, clients: Sequence[int]) -> Next:
+def changed(server: Server, act: str, clients: Sequence[int], names: Names | None = None) -> Next:
     """Add, remove, exclude or readmit clients: all of them, or an error.
 
     Who comes is a member from the next round on that begins a block, and begins anew. Who goes is
     not asked any more at once, unless its answer of the open round is there.
     """
     table, since, new = server.table.copy(), next_begin(server.now), set[int]()
+    table.names = names or table.names
     block = server.n - server.n % server.method.pace  # in which the cohort of this round began
     rounds, rows = dict.fromkeys(clients, since), set[int]()
     if act == "add":

@@ -7,10 +7,16 @@ changes the table of a server changes a copy of it, which takes its place when i
 On the live clock, members that do not answer are asleep: they are not asked for some rounds, and
 others are. That is no change of the membership: it is neither recorded nor logged, and a server
 that starts again has nobody asleep.
+
+Operators read and write names. Those of the first clients are in the file of the run, which both
+ends have. Who joins later is named once as NAME=K; the server's record then has it, and the folder
+of the authority. Seeds, topics and records have numbers.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -28,6 +34,89 @@ NEVER = 2**62  # a round that never comes
 VACANT, MEMBER, EXCLUDED, REMOVED = range(4)
 WORDS = ("vacant", "member", "excluded", "removed")
 FREE = {"ids": -1, "status": VACANT, "since": NEVER, "left": NEVER, "begun": False}  # such a row
+LONGEST_NAME = 40  # characters
+TAKEN_NAMES = ("server", "broker", "ca", "crl")  # files next to those of clients
+NAMED = 5  # clients that a line names
+NAME_RIGHT = f"use up to {LONGEST_NAME} letters, digits, -, _ and ., and not digits alone"
+
+
+def fits(name: str) -> bool:
+    """Whether a certificate, a file and an access list can have this name.
+
+    >>> [fits(name) for name in ("gw00", "plant.7-b", "7", "a/b", "+", "server", "über", "-x", "")]
+    [True, True, False, False, False, False, False, False, False]
+    """
+    good = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) is not None
+    return (
+        good
+        and len(name) <= LONGEST_NAME
+        and not name.isdecimal()
+        and name.lower() not in TAKEN_NAMES
+    )
+
+
+class Names:
+    """Which client has which name; one without a name is called by its number.
+
+    >>> names = Names(["gw00", "1", "gw02"])
+    >>> names(0), names(1), names(9), names.number("gw02"), names.number("3")
+    ('gw00', '1', '9', 2, 3)
+    >>> names.number("attic=7"), names(7), names.number("attic"), names.words([7, 0])
+    (7, 'attic', 7, 'clients gw00, attic')
+    """
+
+    def __init__(self, listed: Iterable[str] = (), later: dict[int, str] | None = None) -> None:
+        self.listed, self.later = tuple(listed), dict(later or {})
+
+    def __call__(self, k: int) -> str:
+        if 0 <= k < len(self.listed):
+            return self.listed[k]
+        return self.later.get(k, str(k))
+
+    def copy(self) -> Names:
+        """The same names, to which others can be added."""
+        return Names(self.listed, self.later)
+
+    def known(self) -> dict[int, str]:
+        """By number, of all who have a name."""
+        both = dict(enumerate(self.listed)) | self.later
+        return {k: name for k, name in both.items() if name != str(k)}
+
+    def number(self, text: str, free: int | None = None) -> int:
+        """The number of who is called so, of NAME=K, or of a new name the next `free` one."""
+        name, equals, digits = text.partition("=")
+        if not equals and (known := self._numbers().get(name)) is not None:
+            return known
+        number = digits if equals else name
+        if number.isascii() and number.isdecimal() and str(int(number[:20])) == number:
+            k = int(number)
+        elif free is not None and not equals:
+            k = free
+        else:
+            right = "use the number of a client: 0, 1, 2, ..., or NAME=K for one that joins"
+            raise InputError("the client", f"{text!r} is not known", right)
+        if name != str(k):
+            self._add(k, name)
+        return k
+
+    def words(self, clients: Iterable[int]) -> str:
+        """The first few, and how many more there are."""
+        found = sorted(clients)
+        named = ", ".join(map(self, found[:NAMED]))
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        return f"client{'s' if len(found) > 1 else ''} {named}{more}"
+
+    def _numbers(self) -> dict[str, int]:
+        return {name: k for k, name in self.known().items()}
+
+    def _add(self, k: int, name: str) -> None:
+        """A name is given once, as a number is."""
+        if not fits(name):
+            raise InputError("the client", f"{name!r} cannot be a name", NAME_RIGHT)
+        if self(k) not in (name, str(k)) or self._numbers().get(name, k) != k:
+            found = f"{name!r} cannot be client {k}: one of them is called otherwise already"
+            raise InputError("the client", found, "give each client a name of its own")
+        self.later[k] = name
 
 
 class MemberTable:
@@ -41,6 +130,7 @@ class MemberTable:
         self.begun = np.ones(clients, bool)  # whether it has had its first contact as a member
         self.next = clients  # the lowest number that nobody has had
         self.changes = 0  # so far
+        self.names = Names()
         self._rows = {k: k for k in range(clients)}
 
     def copy(self) -> MemberTable:
@@ -48,7 +138,7 @@ class MemberTable:
         found = copy(self)
         for name in FREE:
             setattr(found, name, getattr(self, name).copy())
-        found._rows = dict(self._rows)
+        found._rows, found.names = dict(self._rows), self.names.copy()
         return found
 
     def __len__(self) -> int:
@@ -86,7 +176,7 @@ class MemberTable:
             found = f"is {self._said(k)}" if k < self.next else "is too large"
             right = f"use {self.next} or more: numbers are never used again"
             right = right if self.next <= LAST else "all numbers have been used: start a new run"
-            raise InputError("client", f"{k} {found}", right)
+            raise InputError("client", f"{self.names(k)} {found}", right)
         free = np.flatnonzero(self.status == VACANT)
         if not len(free):
             self._grow()
@@ -101,9 +191,10 @@ class MemberTable:
         """A client that was excluded before the block of rounds that is open; its row."""
         row = self.row(k)
         if row is None or self.status[row] != EXCLUDED:
-            raise InputError("client", f"{k} is {self._said(k)}", "name one that is excluded")
+            found = f"{self.names(k)} is {self._said(k)}"
+            raise InputError("client", found, "name one that is excluded")
         if self.left[row] > block:
-            found = f"{k} was excluded in rounds that are still open"
+            found = f"{self.names(k)} was excluded in rounds that are still open"
             raise InputError("client", found, f"try again in round {since}")
         self._enter(row, since)
         return row
@@ -118,9 +209,10 @@ class MemberTable:
         row = self.row(k)
         wrong = (EXCLUDED, REMOVED) if status == EXCLUDED else (REMOVED,)
         if row is None or self.status[row] in wrong:
-            raise InputError("client", f"{k} is {self.word(k)}", "name a member")
+            raise InputError("client", f"{self.names(k)} is {self.word(k)}", "name a member")
         if set(self.members(at).tolist()) <= {k} or self.present in ([k], []):
-            raise InputError("client", f"{k} is the last member in round {at}", "add another first")
+            found = f"{self.names(k)} is the last member in round {at}"
+            raise InputError("client", found, "add another first")
         if self.status[row] == MEMBER:
             self.left[row] = max(at, int(self.since[row]))
         self.status[row] = status
@@ -162,7 +254,10 @@ class MemberTable:
         if not self.changes:
             return {}
         numbers = np.array([self.next, self.changes], np.int64)
-        return {"fleet.numbers": numbers, **{f"fleet.{n}": getattr(self, n) for n in FREE}}
+        later = json.dumps(self.names.later).encode() if self.names.later else b""
+        named = {"fleet.names": np.frombuffer(later, np.uint8)} if later else {}
+        columns = {f"fleet.{name}": getattr(self, name) for name in FREE}
+        return {"fleet.numbers": numbers, **columns, **named}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`."""
@@ -176,6 +271,13 @@ class MemberTable:
             kind, least = getattr(self, name).dtype, -1 if name == "ids" else 0
             array = taken(arrays, f"fleet.{name}", kind, ids.shape, least, most.get(name, LAST))
             setattr(self, name, array.copy())
+        if "fleet.names" in arrays:
+            later = taken(arrays, "fleet.names", np.uint8, (None,)).tobytes()
+            try:
+                self.names.later = {int(k): str(name) for k, name in json.loads(later).items()}
+            except (ValueError, AttributeError):
+                found, right = "has no names", "restore the folder from a copy"
+                raise InputError("the array 'fleet.names'", found, right) from None
         self._rows = {k: row for row, k in enumerate(self.ids.tolist()) if k >= 0}
         used = self.status != VACANT
         if len(self._rows) != used.sum() or (self.ids[used] < 0).any() or not self.present:

@@ -30,8 +30,10 @@ async function follow() {
 function client(k) {
   const row = shown.clients[k];
   const one = Object.fromEntries(shown.about.columns.map((name, j) => [name, row[j]]));
-  return { k, ...one, lag: one.last < 0 ? null : shown.n - 1 - one.last };
+  return { k, name: called(k), ...one, lag: one.last < 0 ? null : shown.n - 1 - one.last };
 }
+
+const called = (k) => shown.names[k] ?? String(k);
 
 // ---- in words
 
@@ -52,9 +54,9 @@ function ago(time) {
 }
 
 function names(list) {
-  if (list.length === 1) return `Client ${list[0].k}`;
+  if (list.length === 1) return `Client ${list[0].name}`;
   if (list.length > 4) return `${count(list.length)} of ${count(Object.keys(shown.clients).length)} clients`;
-  const ids = list.map((one) => one.k);
+  const ids = list.map((one) => one.name);
   return `Clients ${ids.slice(0, -1).join(", ")} and ${ids[ids.length - 1]}`;
 }
 
@@ -77,7 +79,7 @@ function sentence(everybody) {
     const why = new Set(refused.map((one) => one.reason));
     return ["bad", `Messages of ${names(refused).replace(/^C/, "c")} are refused: ${[...why].join(", ")}.`];
   }
-  if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ k }))).replace(/^C/, "c")}.`];
+  if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ name: called(k) }))).replace(/^C/, "c")}.`];
   if (fresh.length) return ["soft", `Round ${shown.n}: ${count(fresh.length)} of ${plural(all.length, "client")} not heard yet.`];
   const lag = Math.max(0, ...all.map((one) => one.lag ?? 0)) + 1;
   const who = all.length > 1 ? `all ${count(all.length)} clients` : "the client";
@@ -181,15 +183,15 @@ function chart(name, spec) {
 function map(all) {
   const cells = at.map.children;
   if (cells.length !== all.length) {
-    at.map.className = all.length > 300 ? "map dense" : "map";
-    at.map.replaceChildren(...all.map((one) => el("i", { onclick: () => find(String(one.k)) }, String(one.k))));
+    at.map.className = all.length > 300 ? "map dense" : Object.keys(shown.names).length ? "map named" : "map";
+    at.map.replaceChildren(...all.map((one) => el("i", { onclick: () => find(one.name) }, one.name)));
   }
   const totals = {};
   all.forEach((one, i) => {
     totals[one.state] = (totals[one.state] || 0) + 1;
     if (cells[i].className !== one.state) {
       cells[i].className = one.state;
-      cells[i].title = `client ${one.k}: ${WORDS[one.state]}`;
+      cells[i].title = `client ${one.name}: ${WORDS[one.state]}`;
     }
   });
   const parts = RANK.filter((state) => totals[state]);
@@ -204,7 +206,7 @@ function map(all) {
 const SCORE = "How far its changes are from those of others, as the defence sees it; nobody honest should be above 1";
 const LAG = "Rounds that were closed since an answer of the client was last accepted";
 const COLUMNS = [
-  ["k", "client", (one) => String(one.k)],
+  ["k", "client", (one) => one.name],
   ["state", "state", (one) => WORDS[one.state] + (one.state === "quarantined" ? `: ${one.why}` : one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
   ["contact", "last contact", (one) => ago(one.contact)],
   ["lag", "lag", (one) => (one.lag == null ? "–" : count(one.lag))],
@@ -224,7 +226,7 @@ const lines = new Map(); // by client: its row, made once
 function order(all) {
   const key = { state: (one) => RANK.indexOf(one.state), lag: (one) => one.lag ?? Infinity, contact: (one) => -(one.contact ?? 0) }[view.sort] || ((one) => one[view.sort]);
   const wanted = view.find.split(/[\s,]+/).filter(Boolean);
-  const kept = all.filter((one) => (!view.state || one.state === view.state) && (!wanted.length || wanted.includes(String(one.k))));
+  const kept = all.filter((one) => (!view.state || one.state === view.state) && (!wanted.length || wanted.includes(one.name) || wanted.includes(String(one.k))));
   const sign = view.down ? -1 : 1;
   return kept.sort((a, b) => sign * (key(a) - key(b)) || a.k - b.k);
 }
@@ -324,7 +326,7 @@ function controls(part) {
   const type = (event) => { view.find = event.target.value; render(); };
   const choose = (event) => { view.state = event.target.value; render(); };
   return el("div", { class: "bar" },
-    el("label", {}, "Client ", part("find", "input", { type: "text", inputmode: "numeric", size: 8, placeholder: "3, 17", oninput: type })),
+    el("label", {}, "Client ", part("find", "input", { type: "text", size: 8, placeholder: "3, 17", oninput: type })),
     el("label", {}, "State ", el("select", { onchange: choose }, states.map(([value, word]) => el("option", { value }, word)))),
     part("found", "span", { class: "soft", role: "status" }));
 }

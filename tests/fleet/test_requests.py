@@ -13,6 +13,7 @@ from helpers.loopback import K, World, plan
 from psofed.errors import InputError
 from psofed.fleet import requests
 from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.store import StateFolder
 
 
@@ -75,6 +76,29 @@ def test_mistakes_are_refused_in_one_line_that_says_what_is_right(states, refuse
     with running(states / "server"):
         refused("server is in use by a server; stop it, or give --round", "restore", "server")
     assert requests.members(states / "server") == before
+
+
+def test_a_deployment_is_compared_with_its_simulation_while_it_runs_or_when_it_has_ended(
+    states, psofed, refused, tmp_path
+):
+    """Its fleet has changed. Then answers are lost, which the simulation has."""
+    folders = [f"client{k}" for k in range(K - 1)]
+    done = psofed("deploy", "verify", "server", *folders)
+    assert done.stdout.startswith("round 6: largest difference to the simulation: global ")
+    assert ", local " in done.stdout
+    assert done.stdout.endswith("The deployment equals the simulation.\n"), done.stderr
+    with running(states / "server") as folder:
+        coordinator = Coordinator(plan(rounds=100), folder)
+        coordinator.commit()  # nobody has answered
+        done = psofed("deploy", "verify", "server")
+    assert done.returncode == 1
+    assert "The deployment DIFFERS: global; it lost 2 answers, the simulation none." in done.stdout
+    with running(tmp_path / "live") as folder:
+        live = plan(Deploy(clock="live"))
+        live.keep(folder)
+        Coordinator(live, folder)
+    refused("is of the live clock", "verify", "live")
+    refused("client0 is the state folder of client 0", "verify", "client0")
 
 
 def test_a_copy_does_not_do_again_what_was_asked_of_the_first(states, psofed):

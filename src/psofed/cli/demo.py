@@ -161,23 +161,11 @@ def _rounds(team: Team, rounds: int) -> int:
 
 
 def _prove(file: Path, rounds: int, bytes_moved: int) -> None:
-    import numpy as np
-
-    from psofed.cli.laws.executors import deployed, simulate
-    from psofed.fleet.protocol import deployment
-    from psofed.simulate.reference import TOLERANCE
+    from psofed.cli.laws.executors import verified
 
     say("Simulating the same ...")
-    plan, folder = deployment.read(file), file.parent
-    folders = [folder / str(k) for k in range(CLIENTS)]
-    server, local = deployed(plan, folder / "server", folders)
-    w, expected = simulate(plan, rounds)
-    differences = [np.abs(server.model - w).max(), np.abs(local - expected).max()]
-    counts = server.ledger.counts
-    print(f"{server.n} rounds, {counts['accepted']} of {counts['asked']} uploads folded in, "
-          f"{bytes_moved} bytes in frames as reported")  # fmt: skip
-    print(f"largest difference to the simulation: global {differences[0]:.1e}, "
-          f"local {differences[1]:.1e}")  # fmt: skip
-    equal = server.n == rounds and max(differences) <= TOLERANCE
-    print("The deployment equals the simulation." if equal else "The deployment DIFFERS.")
-    sys.exit(0 if equal else 1)
+    found = verified(file.parent / "server", [file.parent / str(k) for k in range(CLIENTS)])
+    print(f"{found.n} rounds, {found.counts['accepted']} of {found.counts['asked']} uploads folded"
+          f" in, {bytes_moved} bytes in frames as reported")  # fmt: skip
+    print("\n".join(found.lines()))
+    sys.exit(0 if found.holds and found.n == rounds and not found.absent else 1)

@@ -1,8 +1,9 @@
-"""`psofed deploy fleet ... STATE` and `psofed deploy restore STATE`: members, earlier models."""
+"""`psofed deploy fleet`, `restore` and `verify`: members, earlier models, the simulation."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,21 @@ def restore(
               " behind the last round that its clients have seen.")  # fmt: skip
         return
     _do(state, {"restore": n, "keep": keep_clients})
+
+
+@click.command()
+@_state
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", type=FILE)
+def verify(state: Path, clients: tuple[Path, ...]) -> None:
+    """Compare the model of the server in STATE, a lockstep run, with a simulation of that run.
+
+    What has happened to its fleet is simulated, too. The state folders of CLIENTs, if they are
+    here, are compared with their local models. All may run meanwhile. With files of samples of
+    their own they have learned something else. The exit code is 0 only if every difference is at
+    most 1e-12 or, where numbers have fewer bits, what their rounding may amount to.
+    """
+    from psofed.cli.laws.executors import verified
+
+    found = verified(state, clients)
+    print(f"round {found.n}: " + "\n".join(found.lines()))
+    sys.exit(0 if found.holds else 1)

@@ -198,6 +198,7 @@ deploy = Verbs(
     {
         "At the server": {
             "keys": "keys", "serve": "serve", "fleet": "fleet_verbs", "restore": "fleet_verbs",
+            "verify": "fleet_verbs",
         },
         "On a device": {"client": "client", "export": "predict"},
     },

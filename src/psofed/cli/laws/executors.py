@@ -13,18 +13,26 @@ from psofed.cli.laws.drivers import largest, played, prepare, samples
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.extras import counted
+from psofed.federation.records import number
 from psofed.federation.schema import inside
+from psofed.fleet import requests
+from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deployment, refuse_omniscient
+from psofed.fleet.protocol.history import LOG, changes
 from psofed.fleet.protocol.server import Server, refuse_policy
-from psofed.fleet.protocol.store import StateFolder
+from psofed.fleet.protocol.store import check_owner, newest, reader
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.fleet.samples import replay
 from psofed.simulate import family, reference
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.reference import TOLERANCE, Case
 from psofed.streams.contract import Samples
+
+# What rounding may amount to in a long run, by the format of numbers.
+ROUNDING = {"float64": TOLERANCE, "float32": 1e-4, "float16": 0.1}
 
 
 @dataclass(frozen=True)
@@ -130,32 +138,91 @@ def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:
 def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[Server, Array]:
     """The server as its folder has it, and all local models; lazy clients are brought up to date.
 
-    For a deployment on the lockstep clock with the experiment's own stream, after it has stopped.
-    Models of clients that are no members, or have not begun to be, are NaN.
+    For a deployment on the lockstep clock with the experiment's own stream; it may run meanwhile.
+    Models of clients that are no members, have not begun to be, or are ahead of it, are NaN.
     """
-    found = Server(plan.method(), bind=plan.bind)
+    found, local = Server(plan.method(), bind=plan.bind), []
     with inside(where=str(server)):
-        found.restore(_read(server, plan, "server"))
-    local = []
-    for k, path in enumerate(clients):
+        found.restore(_read(server, plan)[0])
+    for path in clients:
+        arrays, k = _read(path, plan)
         client = Client(plan.method(), k, replay(plan.experiment, k))
         with inside(where=str(path)):
-            client.restore(_read(path, plan, f"client {k}"))
+            client.restore(arrays)
+        ahead = client.position > found.n
         client.catch_up(found.n)
         row = found.table.row(k)
         begun = row is not None and k in found.table.members(found.n) and found.table.begun[row]
         own = client.state["w"][0] if "w" in client.state else np.empty(0)
-        local.append(own * (1.0 if begun else np.nan))
+        local.append(own * (1.0 if begun and not ahead else np.nan))
     return found, np.array(local)
 
 
-def _read(path: Path, plan: Deployment, role: str) -> dict[str, Array]:
-    folder = StateFolder(path)
-    arrays = plan.store(folder, role).load()
-    folder.close()
-    if arrays is None:
+def _read(path: Path, plan: Deployment) -> tuple[dict[str, Array], int]:
+    """The newest record of a folder, of which a process may write the next; whose it is."""
+    found = newest(reader(path), str(path))[0] if path.is_dir() else None
+    if found is None:
         raise InputError(str(path), "has no state", "give the folder of a deployment that ran")
-    return arrays
+    role = str(found.about.get("role", ""))
+    check_owner(found.about, plan.about(role), str(path))
+    return found.arrays, int(role.rpartition(" ")[2]) if role.startswith("client ") else -1
+
+
+@dataclass(frozen=True)
+class Equality:
+    """How far a deployment is from its simulation, and how far rounding alone may bring it."""
+
+    n: int
+    counts: dict[str, int]
+    differences: dict[str, float]  # of the global model, and of the local one of each client
+    allowed: float
+    absent: int = 0  # clients that cannot be compared now
+
+    @property
+    def holds(self) -> bool:
+        """Whether all are within what is allowed; NaN never is."""
+        return all(value <= self.allowed for value in self.differences.values())
+
+    def lines(self) -> list[str]:
+        """For people: the largest, then the verdict."""
+        first, *rest = self.differences.items()
+        worst = max(rest, key=lambda one: one[1], default=None)
+        local = f", local {worst[1]:.1e}" if worst else ""
+        found = [f"largest difference to the simulation: global {first[1]:.1e}{local}"]
+        wrong = [name for name, value in self.differences.items() if not value <= self.allowed]
+        if self.absent:
+            found.append(f"{counted(self.absent, 'client')} not compared: not at round {self.n}")
+        if not wrong:
+            rounding = f" within {self.allowed:g}, its rounding" if self.allowed > TOLERANCE else ""
+            return [*found, f"The deployment equals the simulation{rounding}."]
+        lost = self.counts["lost"] + self.counts["refused"]
+        why = f"; it lost {counted(lost, 'answer')}, the simulation none" if lost else ""
+        return [*found, f"The deployment DIFFERS: {', '.join(wrong[:5])}{why}."]
+
+
+def verified(state: Path, clients: Sequence[Path] = ()) -> Equality:
+    """The models of a lockstep deployment next to those of the simulation of what happened."""
+    logged = number(requests.record(state), "logged")
+    plan = plans.kept(state, right="compare it where the file of the run is, with `psofed run`")
+    if plan.deploy.live:
+        found = "is of the live clock: samples came when they came, and no simulation has them"
+        raise InputError(str(state), found, 'compare runs with clock = "lockstep"')
+    server, local = deployed(plan, state, clients)
+    past = changes(reader(state)(LOG), logged, str(state)) if logged else []
+    if not server.n:
+        raise InputError(str(state), "has closed no round yet", "try again when it has")
+    twin = replace(plan.experiment, fleet=tuple(past))
+    w, expected = simulate(Deployment(twin, plan.deploy), server.n)
+    differences, absent = {"global": largest(server.model, w)}, 0
+    for path, own in zip(clients, local, strict=True):
+        k = _read(path, plan)[1]
+        if np.isnan(own).any() or k >= len(expected) or own.shape != expected[k].shape:
+            absent += 1
+        else:
+            differences[f"client {plan.names(k)}"] = largest(own, expected[k])
+    kinds = plan.experiment.dtype, plan.wire
+    allowed = max(ROUNDING.get(kind, TOLERANCE) for kind in kinds)
+    return Equality(server.n, server.ledger.counts, differences, allowed, absent)
 
 
 def _at_hand(draws: Draws) -> Draws:

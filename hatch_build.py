@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,21 @@ class Native(BuildHookInterface):
 
     PLUGIN_NAME = "custom"
 
+    def commit(self) -> str:
+        """That of the clone, marked if files have changed since; nothing of what is no clone."""
+        git = ["git", "-C", self.root, "describe", "--always", "--dirty", "--exclude=*"]
+        if not (Path(self.root) / ".git").exists() or not shutil.which("git"):
+            return ""
+        return subprocess.run(git, capture_output=True, text=True).stdout
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and say for which machines the wheel then is."""
+        """Compile, and say for which machines the wheel then is, and of which commit."""
         if self.target_name != "wheel":
             return
+        if version != "editable" and (commit := self.commit()):
+            path = Path(tempfile.mkdtemp()) / "commit"
+            path.write_text(commit)
+            build_data["force_include"][str(path)] = "psofed/commit"
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
         try:
             if not compiler:

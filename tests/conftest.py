@@ -152,6 +152,12 @@ def promtool():
     return installed("promtool")
 
 
+@pytest.fixture(scope="session")
+def systemd_analyze():
+    """The path of the program that judges units."""
+    return installed("systemd_analyze")
+
+
 @pytest.fixture
 def brokers(mosquitto, tmp_path):
     """`brokers(folder, config)` starts a real broker, which ends with the test."""

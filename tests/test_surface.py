@@ -108,6 +108,12 @@ def test_an_extra_that_is_there_but_broken_says_why_itself(tmp_path, monkeypatch
         extras.need("broken_extra", "plot", "figures")
 
 
+def test_without_rich_as_on_devices_all_is_computed_and_nothing_shown(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert psofed.run(FEW, 1).runs == 2
+    assert capsys.readouterr().err == ""
+
+
 class Seen(HTMLParser):
     """The tags of a page, and its text."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
+import subprocess
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.core import native
+from psofed.core import __version__, native
 from psofed.errors import InputError
 
 
@@ -64,6 +66,19 @@ def _processor() -> str:
     known = [each for each in threadpool_info() if each.get("user_api") == "blas"]
     blas = sorted({str(each.get("architecture")) for each in known})
     return " ".join([*simd[-1:], *blas])
+
+
+def release() -> str:
+    """The version, and what tells it from others of that number: the commit of the clone that this
+    is or was built from, else a digest of the code."""
+    here, describe = Path(__file__).parent, ("describe", "--always", "--dirty", "--exclude=*")
+    try:
+        commit = (here / "commit").read_text(encoding="ascii")  # of a wheel: hatch_build.py
+    except OSError:
+        git = ["git", "-C", str(here.parents[1]), *describe]
+        cloned = (here.parents[1] / ".git").exists() and shutil.which("git")
+        commit = subprocess.run(git, capture_output=True, text=True).stdout if cloned else ""
+    return f"{__version__}+{commit.strip() or f'code.{code()}'}"
 
 
 def code() -> str:

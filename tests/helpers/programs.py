@@ -13,8 +13,9 @@ ORIGINS = {
     "mosquitto_sub": "apt-get install mosquitto-clients",
     "openssl": "apt-get install openssl",
     "promtool": "it is in Debian's package prometheus",
+    "systemd_analyze": "apt-get install systemd",
 }
-OTHER_NAMES = {"chromium": ("chromium-browser",)}
+OTHER_NAMES = {"chromium": ("chromium-browser",), "systemd_analyze": ("systemd-analyze",)}
 
 
 def find(name: str) -> str:

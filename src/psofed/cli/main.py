@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from psofed import __version__
 from psofed.errors import InputError, ResourceError
 from psofed.federation import plugins
 
@@ -45,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (blamed := plugins.blamed(error)) is not None:
             _leave(2, f"psofed: {blamed}")
         traceback.print_exc()
+        from psofed.extras import release
+
         line = (
-            f"psofed {__version__}: this is a bug in psofed. Please report it with the lines above."
+            f"psofed {release()}: this is a bug in psofed. Please report it with the lines above."
         )
         if used := ", ".join(plugin.path for plugin in plugins.loaded.values()):
-            line = (
-                f"psofed {__version__}: this is a bug in psofed, or in {used}: try `psofed check`."
-            )
+            line = f"psofed {release()}: this is a bug in psofed, or in {used}: try `psofed check`."
         _leave(1, line)
 
 

@@ -161,6 +161,20 @@ def _cite(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
+def _version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from psofed.extras import release
+
+        click.echo(f"psofed, version {release()}")
+        ctx.exit()
+
+
+def _shown(name: str, callback: Any, text: str) -> click.Option:
+    """What is said instead of running a command, whatever is in the environment."""
+    return click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=callback,
+                        allow_from_autoenv=False, help=text)  # fmt: skip
+
+
 cli = Verbs(
     {
         "Experiments": {
@@ -174,15 +188,16 @@ cli = Verbs(
     help="""Online federated learning of nonlinear regression on streams, when every byte counts.
 
     Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
-    PSOFED_JOBS=2 in the environment takes two cores, not all.
+    PSOFED_JOBS=2 in the environment takes two cores, not all. Any option can be there: --broker of
+    `psofed deploy client` is PSOFED_DEPLOY_CLIENT_BROKER.
     """,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100,
+                      "auto_envvar_prefix": "PSOFED"},
     params=[
-        click.Option(["--cite"], is_flag=True, is_eager=True, expose_value=False, callback=_cite,
-                     help="Print the paper and this software as BibTeX and exit."),
+        _shown("--cite", _cite, "Print the paper and this software as BibTeX and exit."),
+        _shown("--version", _version, "Show the version with its commit, and exit."),
     ],
 )  # fmt: skip
-click.version_option(__version__, prog_name="psofed")(cli)
 
 study = Verbs(
     {

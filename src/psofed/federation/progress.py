@@ -15,7 +15,9 @@ from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+from psofed.extras import have
 
 EVERY = 10  # seconds between two lines; more in a long job, a tenth of its time so far
 TICK = 0.25  # seconds between two looks at a job
@@ -128,6 +130,9 @@ class Progress:
 @contextmanager
 def showing(what: str, unit: str, **known: Any) -> Iterator[Progress]:
     """A job that is shown until the block ends; `known` are other arguments of `Progress`."""
+    if not have("rich"):  # as on devices: nothing is shown
+        yield cast(Progress, SimpleNamespace(advance=lambda *_: None, note="", done=0))
+        return
     job = Progress(what, unit, **known)
     screen = _cell if in_notebook() else _bar if sys.stderr.isatty() else _lines
     with screen(job) as show, _repeated(job, show):

@@ -1,6 +1,7 @@
 """`serve`, `client` and `demo` as people use them: mistakes, and the proof at the end."""
 
 import re
+import signal
 import socket
 import subprocess
 
@@ -76,14 +77,15 @@ def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
 
 
 @pytest.mark.long
-def test_a_demo_that_is_terminated_ends_what_it_started(start, tmp_path, mosquitto):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_demo_that_is_ended_in_any_way_ends_what_it_started(start, tmp_path, mosquitto, number):
     demo = start("demo", "--rounds", 5000, "--keep", tmp_path / "d", stderr=subprocess.PIPE)
     logs = [tmp_path / "d" / f"{who}.log" for who in ("server", *range(10))]
     wait_for(lambda: all(log.exists() and "connected" in log.read_text() for log in logs), 60)
-    demo.terminate()
+    demo.send_signal(number)
     assert "Traceback" not in demo.communicate(timeout=60)[1]
-    assert demo.returncode == 143
-    assert all("Stopped" in log.read_text() for log in logs)
+    assert demo.returncode == (-9 if number == signal.SIGKILL else 128 + number)
+    wait_for(lambda: all("Stopped" in log.read_text() for log in logs), 20)
 
 
 @pytest.mark.long

@@ -64,7 +64,9 @@ def _play(folder: Path, rounds: int) -> None:
     broker = Broker(team.ports[0])
     broker.open()
     say(f"{CLIENTS} clients, cohorts of 4, PSO-Fed, M = 40 of D = 200; MSE on noise-free targets.")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # as Ctrl-C does
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    team.begin()
     try:
         for who in ("server", *map(str, range(CLIENTS))):
             team.start(who)
@@ -77,13 +79,21 @@ def _play(folder: Path, rounds: int) -> None:
 
 
 class Team:
-    """The processes of the demo: a server and clients."""
+    """The processes of the demo, a server and clients: a group that ends with this process.
+
+    Also if that is killed: a shell in the group waits for the end of a pipe that we hold.
+    """
 
     def __init__(self, folder: Path, file: Path, rounds: int) -> None:
         self.folder, self.file = folder, file
         self.pace = max(0.02, 9 / rounds)  # seconds: few rounds must not be over too soon
         self.ports = _free_ports()
         self.running: dict[str, subprocess.Popen[str]] = {}
+
+    def begin(self) -> None:
+        """The group, without a member yet."""
+        command = ["/bin/sh", "-c", "cat > /dev/null; kill 0"]
+        self.group = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
 
     def start(self, who: str) -> None:
         """The server, or a client by its number."""
@@ -100,6 +110,7 @@ class Team:
                 stdout=subprocess.PIPE if who == "server" else log,
                 stderr=log,
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+                process_group=self.group.pid,
                 text=True,
             )
 
@@ -131,8 +142,7 @@ class Team:
     def stop(self) -> None:
         """End all processes that were started; a SIGTERM meanwhile is ignored."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        for process in self.running.values():
-            process.terminate()
+        self.group.communicate()
         for process in self.running.values():
             process.communicate()
 

@@ -55,8 +55,7 @@ from trials import BATCH, Tally, batch, damage, fuzz
 
 from helpers import programs
 from helpers.devices import Mosquitto, Team, wait_for
-from psofed.cli.laws.executors import deployed, simulate
-from psofed.fleet.protocol import deployment as plans
+from psofed.cli.laws.executors import verified
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
 AUDITS, SIEGES, ACTS, FLEETS, MASKED, HISTORIES = 600, 5_000, 60, 10_000, 20_000, 300
@@ -273,12 +272,10 @@ def kills(count: int, seed: int = 1) -> tuple[int, int, float]:
         finally:
             team.stop()
             broker.stop()
-        plan = plans.read(file)
-        server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(10)])
-        w, expected = simulate(plan, rounds)
-        off = max(np.abs(server.state["w"] - w).max(), np.abs(local - expected).max())
+        found = verified(folder / "server", [folder / str(k) for k in range(10)])
+        off = max(found.differences.values())
         seen = [int(n) for n in re.findall(r"^round (\d+)", team.log("server"), re.M)]
-        if server.n != rounds or seen != sorted(set(seen)):
+        if found.n != rounds or found.absent or seen != sorted(set(seen)):
             off = np.inf
         return *done, float(off)
 

@@ -36,7 +36,7 @@ class ByHand:
         s = self.s
         for k, (U, entries) in moved.items():
             short = U * min(1.0, self.clip * s / own[k])
-            left[k] = self.weight[k] * _fallen(sqrt(self.square[k]) / (1.8 * s)) * short
+            left[k] = self.weight[k] * _fallen(sqrt(self.square[k]) / (2.5 * s)) * short
             for j, u in zip(entries, short, strict=True):
                 self.memory[k][j] = 0.97 * self.memory[k][j] + 0.03 * u / s
         self.since += len(moved)

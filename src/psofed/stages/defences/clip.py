@@ -38,7 +38,7 @@ FEW = 3  # clients without whom nobody knows what is usual
 FAST, SLOW = 0.2, 0.02  # what a new upload counts in q_k, and takes from a vote
 CHANGES = 0.03  # what it counts in m_k
 LARGEST, HUGE = 50.0, 1e100  # of r_k / s, and of r_k, in what is remembered
-BIG, ASIDE, APART = 1.8, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
+BIG, ASIDE, APART = 2.5, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
 NARROW = 0.35  # the least width of a direction, in what is usual of the rest, of many clients
 DIRECTIONS = 6  # at most, and no more than a fifth of the clients: each is one of its own
 LEAST = 100  # uploads from one review to the next
@@ -198,7 +198,7 @@ def _in_words(big: float, aside: float, apart: float) -> str:
     """Why a client is too far out: what is largest.
 
     >>> _in_words(13.7, 0.2, 0.4), _in_words(0.5, 12, 3)
-    ('its changes are 25 times the usual size', 'its changes push one way, 12 times the limit')
+    ('its changes are 34 times the usual size', 'its changes push one way, 12 times the limit')
     """
     if big >= max(aside, apart):
         least = "at least " if BIG * big >= LARGEST else ""

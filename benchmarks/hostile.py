@@ -98,7 +98,7 @@ class Siege:
         acts[int(self.chance.integers(len(acts)))](k, frame)
 
     def upload(self, k: int, n: int | None = None) -> bytes:
-        """What client k could have sent, in this round or another, but for its values and its seal."""
+        """What client k could have sent in a round, but for its values and its seal."""
         n = self.server.n if n is None else n
         body = np.full(self.server.server.method.shared, 9.0).tobytes()  # type: ignore[attr-defined]
         return wire.encode(

@@ -24,6 +24,7 @@ from psofed.experiment import Experiment
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.signs import SIZE
 from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
 from psofed.stages.defences import clip
@@ -77,7 +78,7 @@ class Churn:
 
     def answer(self, n: int) -> bytes:
         """To round n, which may be over; something of the right size."""
-        body = self.chance.normal(scale=0.01, size=SHARED).astype("<f4").tobytes()
+        body = self.chance.normal(scale=0.01, size=SHARED).astype("<f4").tobytes() + bytes(SIZE)
         frame = wire.Frame(wire.UPLOAD, self.plan.digest, n, 0, "float32", body)
         return wire.encode(frame)
 

@@ -23,6 +23,7 @@ from psofed.experiment import Features
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.signs import SIZE
 from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
 from psofed.stages.defences import none
@@ -31,7 +32,7 @@ from psofed.stages.defences import none
 def commit(server: Coordinator, values: np.ndarray) -> tuple[float, float]:
     """One round in which all answer: seconds by the clock and of the processor."""
     for k in list(server.missing):
-        body = values.astype("<f4").tobytes()
+        body = values.astype("<f4").tobytes() + bytes(SIZE * server.plan.signed)
         frame = wire.Frame(wire.UPLOAD, server.plan.digest, server.n, wire="float32", body=body)
         assert server.take(k, wire.encode(frame)) == "accepted"
     begun, worked = time.perf_counter(), time.process_time()

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from psofed.fleet.protocol import durable, wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.server import Server
+from psofed.fleet.protocol.signs import SIZE
 from psofed.methods import psofed
 
 SETTING = """
@@ -59,20 +61,20 @@ COHORT, SHARES = 4, (0.1, 0.5)
 class Light(Peer):
     """A client that says hello, answers every invitation at once, and answers probes."""
 
-    answered = 0
+    answered, last = 0, -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._hello()
 
     def _hello(self) -> None:
-        frame = wire.encode(wire.Frame(wire.HELLO, self.digest, 0))
+        frame = wire.encode(wire.Frame(wire.HELLO, self.digest, self.last + 1))
         self.transport.write(_packet(0x30, _text(f"p/{self.k}/u".encode()) + frame))
 
     def _answer(self, frame: wire.Frame) -> None:
         if frame.kind in wire.INVITATIONS:
-            super()._answer(frame)
-            self.answered += 1
+            super()._answer(replace(frame, body=frame.body + bytes(SIZE)))
+            self.answered, self.last = self.answered + 1, frame.n
         elif wire.word(frame.body) == wire.ASLEEP:
             self._hello()
 

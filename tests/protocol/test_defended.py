@@ -12,6 +12,7 @@ from psofed.federation.stage import around
 from psofed.fleet.protocol import durable, wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.signs import SIZE
 from psofed.fleet.protocol.store import SELDOM, SLOTS
 from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
@@ -69,7 +70,7 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
 
 
 def upload(server, k, values):
-    body = np.asarray(values, "<f8").tobytes()
+    body = np.asarray(values, "<f8").tobytes() + bytes(SIZE * server.plan.signed)
     frame = wire.Frame(wire.UPLOAD, server.plan.digest, server.n, wire="float64", body=body)
     return server.take(k, wire.encode(frame))
 

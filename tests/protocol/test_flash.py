@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.loopback import Line, World, disk, plan
+from helpers.loopback import Line, World, altered, disk, plan
 from helpers.virtual_disk import Chance, CrashError, VirtualDisk
 from psofed.experiment import Features
 from psofed.fleet.client_loop import Device
+from psofed.fleet.protocol import signs
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import Sample, replay
 from psofed.methods import psofed
 from psofed.stages.mix import MixOptions
+from psofed.stages.privacy import Privacy
 
 LIVE = plan(Deploy(clock="live"), mix=MixOptions(season=3), dtype="float32")
 X, Y = replay(LIVE.experiment, 0)(0, 400)
@@ -107,9 +109,9 @@ def test_who_begins_anew_and_who_refuses_a_round_keep_the_samples_that_they_have
         assert_same(Member(given, k, world.disks[k], replay(given.experiment, k)), member)
 
 
-def test_a_client_says_in_its_answer_that_it_has_learned_nothing_since_the_last():
-    world = World(deploy=Deploy(clock="live"), clients=2)
-    for n, new in enumerate([1, 0, 0, 2, 0]):
+def test_an_answer_says_in_two_bytes_how_many_samples_are_new_and_none_is_forgotten():
+    world, told = World(deploy=Deploy(clock="live"), clients=2), 0
+    for n, new in enumerate([1, 0, 33, 400, 0, 0]):
         if new:
             world.learn(n, new)
         before = world.server.server.sent[0]
@@ -117,9 +119,21 @@ def test_a_client_says_in_its_answer_that_it_has_learned_nothing_since_the_last(
             sent, again = (world.members[k].take(frame)[0] for _ in range(2))
             assert sent == again
             assert world.server.take(k, sent) == "accepted"
-        assert world.server.server.sent[0] - before == 2 * len(sent)  # for no byte
+            assert world.server.take(k, again) == "repeated"
+        assert world.server.server.sent[0] - before == 2 * len(sent)
+        assert len(sent) == 9 + 3 * 4 + signs.SIZE
         world.server.commit()
-        assert set(world.server.idle.values()) == {[0, 1, 2, 0, 1][n]}
+        told += world.server.signs[0].learned
+        assert n not in (1, 5) or not world.server.signs[0].learned
+    assert told == world.members[0].samples.learned, "what was rounded comes with the next answer"
+    short = altered(sent, body=b"0")
+    assert world.server.take(0, short) == "size"
+
+
+def test_a_budget_of_privacy_forbids_to_say_how_many_samples_there_were():
+    private = Privacy(epsilon=1.0, clip_error=1.0)
+    assert not plan(Deploy(clock="live"), privacy=private).signed
+    assert plan(Deploy(clock="live")).signed
 
 
 class Clock:

@@ -84,7 +84,7 @@ def test_a_fold_that_fails_leaves_out_who_made_it_fail_is_counted_and_alarms(mon
     world = World(cohort=4, methods=(Options(shared=3),))
     loop = world.loop(on_news=said.append)
     alarms = Alarms()
-    alarms.look(Status(connected=True), loop.link, world.server)
+    alarms.look(Status(connected=True), loop.link, world.server, loop.sensors)
     models = []
     for _ in range(2):  # the second in a server that has started again: the same
         frames = world.server.frames()
@@ -110,7 +110,7 @@ def test_a_fold_that_fails_leaves_out_who_made_it_fail_is_counted_and_alarms(mon
     assert "AttributeError: a mistake in the fold" in said[-1]
     assert world.server.server.ledger.reasons["together"] == 1
     alarms._next = 0.0
-    alarms.look(Status(connected=True), loop.link, world.server)
+    alarms.look(Status(connected=True), loop.link, world.server, loop.sensors)
     assert alarms.on["unfolded"].startswith("1 answers could not be folded")
     world.rounds(2)
 

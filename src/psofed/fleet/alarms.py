@@ -16,6 +16,7 @@ from psofed.fleet.identity import ending
 from psofed.fleet.mqtt import Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.members import NAMED, Names
+from psofed.fleet.sensors import Sensors, in_words
 from psofed.stages.defences.contract import Opinion
 
 OFFLINE = 10.0  # seconds without a broker
@@ -23,7 +24,7 @@ SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
 ALARMS = (
     "disk", "broker", "silence", "ahead", "shared", "expiry", "dropped", "forged", "retained",
-    "oversized", "unfolded", "quarantine",
+    "oversized", "unfolded", "quarantine", "sensors",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ class Alarms:
         self._next = 0.0
         self._online = monotonic()  # when there was a broker
 
-    def look(self, status: Status, link: Link, coordinator: Coordinator) -> None:
+    def look(self, status: Status, link: Link, coordinator: Coordinator, sensors: Sensors) -> None:
         """Once a second: what has happened, and what is over."""
         now = monotonic()
         if now < self._next:
@@ -67,8 +68,9 @@ class Alarms:
             ("broker", no_broker if now > self._online + OFFLINE else ""),
             ("silence", _silence(status, now)),
             ("ahead", _ahead(coordinator.ahead, coordinator.n, names)),
-            ("expiry", ending(link.ends)),
+            ("expiry", _expiry(ending(link.ends), sensors.expiring, names)),
             ("quarantine", _quarantined(self._held, names)),
+            ("sensors", _sensors(sensors, names)),
         ):
             if text:
                 self._say(name, text)
@@ -167,6 +169,26 @@ def _ahead(ahead: Mapping[int, int], n: int, names: Names) -> str:
         " server of this run is at work. Stop that one; or, if there is none, this one, run"
         " `psofed deploy restore STATE` and start it again; or set a deadline"
     )
+
+
+def _expiry(own: str, clients: list[int], names: Names) -> str:
+    """What this machine has to renew, and who else."""
+    if not clients:
+        return own
+    their = "have certificates that end" if len(clients) > 1 else "has a certificate that ends"
+    theirs = f"{names.words(clients)} {their} within 30 days: psofed deploy keys renew"
+    return "; ".join(filter(None, (own, theirs)))
+
+
+def _sensors(sensors: Sensors, names: Names) -> str:
+    """Clients that answer, but have nothing new to say."""
+    look = "look at their sensors, and at the programs that read them"
+    if seconds := sensors.silence:
+        return f"no client has learned anything for {in_words(seconds)}, though they answer: {look}"
+    faults = sensors.faults
+    told = "; ".join(f"client {names(k)}: {faults[k]}" for k in sorted(faults)[:NAMED])
+    more = f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
+    return f"{told}{more}; {look}" if faults else ""
 
 
 def _dropped(dropped: Mapping[int, int], names: Names) -> str:

@@ -15,9 +15,9 @@ import numpy as np
 from psofed.errors import InputError, ResourceError
 from psofed.fleet import samples
 from psofed.fleet.broker import Address, down_topic, up_topic
-from psofed.fleet.identity import Identity, ending
+from psofed.fleet.identity import OWN, Identity, ending
 from psofed.fleet.mqtt import POLL, Event, Link
-from psofed.fleet.protocol import wire
+from psofed.fleet.protocol import signs, wire
 from psofed.fleet.protocol.client import MOST_WAITING, Source
 from psofed.fleet.protocol.confidence import Forecast
 from psofed.fleet.protocol.deployment import Deployment
@@ -59,6 +59,7 @@ class Device:
     _repeats: tuple[float, int] = (0.0, 0)  # a second, and answers that were repeated in it
     _held: bool = False  # whether a sample that was read waits for room
     _nudged: bool = False  # whether the inbox has a note that there are samples
+    _ended: bool = False  # whether no samples will come
     _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
     _same: tuple[float, int] = (float("nan"), 0)  # the last label, and how often in a row
     _questions: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
@@ -163,8 +164,10 @@ class Device:
                     self.link.put(Event("sample"))
         except Exception as error:  # whatever a sensor's iterator raises, the client goes on
             self.on_news(f"Warning: the samples have ended: {type(error).__name__}: {error}")
+            self._ended = True
         else:
             if self.member.client.source is None:
+                self._ended = True
                 goes_on = "this client learns nothing new, and goes on taking part"
                 self.on_news(f"Warning: the samples have ended after {count:,}: {goes_on}")
 
@@ -272,6 +275,10 @@ class Device:
         if event.kind == "message":
             counts, before = self.member.refused, self.member.client.checked
             refused, late, forged = sum(counts.values()), counts.get("late", 0), counts.get("mac")
+            own = {whose: end for whose, end in self.link.ends.items() if whose == OWN}
+            stuck, expires = self._said.get("stuck"), ending(own)
+            marks = ((signs.STUCK, stuck), (signs.ENDED, self._ended), (signs.EXPIRY, expires))
+            self.member.wrong = sum(mark for mark, on in marks if on)
             answer, what = self.member.take(event.data)
             self._report_standing()
             self._report_refused(before)  # samples may have waited for the invitation

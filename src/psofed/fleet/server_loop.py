@@ -14,6 +14,7 @@ from psofed.fleet.protocol.durable import Closed
 from psofed.fleet.protocol.members import Names
 from psofed.fleet.protocol.store import in_words
 from psofed.fleet.requests import Requests
+from psofed.fleet.sensors import Sensors
 from psofed.fleet.timeouts import Timeouts
 
 HEARD = (
@@ -52,6 +53,7 @@ class ServerLoop:
     timeouts: Timeouts | None = None  # who is waited for; None: everybody
     status: Status = field(default_factory=Status)
     alarms: Alarms = field(default_factory=Alarms)
+    sensors: Sensors = field(default_factory=Sensors)
     stopped: bool = False
     _reported: dict[str, int] = field(default_factory=dict)
     _replies: dict[int, int] = field(default_factory=dict)  # by client, in this second
@@ -172,12 +174,13 @@ class ServerLoop:
         if event is not None:
             self._react(event)
         if self.requests is not None and (named := self.requests.look(self.on_news)) is not None:
+            self.sensors.forget(self.coordinator.server.table.present)
             if self.timeouts is not None:
                 self.timeouts.forget(self.coordinator.server.table.present)
             for k in named:
                 self._send(k, self.coordinator.hello(k))
             self._ask()
-        self.alarms.look(self.status, self.link, self.coordinator)
+        self.alarms.look(self.status, self.link, self.coordinator, self.sensors)
         while self.alarms.news:
             self.on_news(self.alarms.news.pop(0))
         self.on_tick()
@@ -222,6 +225,8 @@ class ServerLoop:
             self.on_news(f"client {self._names(k)} is back")
         if outcome in ("accepted", "revealed"):
             self.status.unanswered_since = None
+        if outcome == "accepted" and (signs := self.coordinator.signs.get(k)) is not None:
+            self.sensors.hear(k, signs, monotonic())
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):
             self._reply(k, outcome)
         if outcome not in HEARD:

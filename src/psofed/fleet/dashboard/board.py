@@ -30,9 +30,9 @@ WAIT = 2.0  # seconds that a reader waits for the loop; after that it gets what 
 COLUMNS = (
     "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
     "dropped", "score", "clipped", "quarantined", "why", "error", "unlearned",
-    "trusted",
+    "trusted", "learned", "sensor",
 )  # fmt: skip
-STATES = ("ok", "new", "waited", "gone", "refused", "quarantined", "excluded")
+STATES = ("ok", "new", "waited", "gone", "refused", "quarantined", "silent", "stuck", "excluded")
 NEVER = -1.0
 
 
@@ -130,6 +130,8 @@ class Board:
             "reasons": {reason: count for reason, count in ledger.reasons.items() if count},
             "alarms": loop.alarms.on.copy(),
             "quarantined": [k for k, row in clients.items() if row[COLUMNS.index("quarantined")]],
+            "silence": loop.sensors.silence,
+            "samples": loop.sensors.learned,
             "asleep": 0 if loop.timeouts is None else len(loop.timeouts.asleep),
             "seen": summary(coordinator.reports.values()),
             "ignored": {"dropped": dropped.total(), "retained": link.retained,
@@ -160,7 +162,7 @@ class Board:
         table, ledger = coordinator.server.table, coordinator.server.ledger
         counts = [a.tolist() for a in (ledger.accepted, ledger.refused, ledger.lost)]
         last, dropped = ledger.accepted_at.tolist(), self.server.link.inbox.dropped
-        found = {}
+        found, sensors = {}, self.server.sensors.of
         for row in np.argsort(table.ids, kind="stable").tolist():
             k, standing = int(table.ids[row]), table.status[row]
             if standing in (VACANT, REMOVED):
@@ -175,14 +177,18 @@ class Board:
                 state = "quarantined"
             elif k in self._refused:
                 state = "refused"
+            elif (sensor := sensors.get(k)) is not None and sensor.state:
+                state = sensor.state
             elif k in waited:
                 state = "waited"
             seen, report = None if heard is None else heard[1], coordinator.reports.get(k)
+            sensor = sensors.get(k)
+            skipped = report.refused if report else sensor and sensor.skipped
             found[k] = [
                 state, seen, *(count[row] for count in counts), last[row],
                 *self._refused.get(k, ("", 0)), report and report.coverage, dropped[k], *opinion,
-                report and round(report.decibels, 2), report and report.refused,
-                report and report.trusted,
+                report and round(report.decibels, 2), skipped, report and report.trusted,
+                sensor and sensor.learned, sensor.words if sensor else "",
             ]  # fmt: skip
         return found
 

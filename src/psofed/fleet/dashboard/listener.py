@@ -259,6 +259,7 @@ def _counters(state: dict[str, Any]) -> Iterator[Family]:
     yield "bytes", text, {way: state[way] for way in ("up", "down")}, ("direction",)
     text = "Reconnections to the broker since this start."
     yield "broker_reconnects", text, state["reconnects"], ()
+    yield "samples", "Samples that clients have learned since this start.", state["samples"], ()
     counts = state["counts"]
     yield "questions", "Members of cohorts that were asked.", counts["asked"], ()
     outcomes = {name: counts[name] for name in ("accepted", "refused", "lost")}
@@ -289,7 +290,13 @@ def _client_gauges(state: dict[str, Any], by: dict[str, dict[Any, Any]]) -> Iter
 def _client_counters(by: dict[str, dict[Any, Any]]) -> Iterator[Family]:
     text = "Messages of the client that were dropped since this start."
     yield "client_dropped", text, by["dropped"], ("client",)
-    text = "Samples that the client has refused or clipped, as it reports it."
+    yield (
+        "client_samples",
+        "Samples that it has learned since this start.",
+        by["learned"],
+        ("client",),
+    )
+    text = "Samples that it has not learned as they were, as it says."
     yield "client_refused_samples", text, by["unlearned"], ("client",)
     outcomes = ("accepted", "refused", "lost")
     answers = {(k, name): count for name in outcomes for k, count in by[name].items()}

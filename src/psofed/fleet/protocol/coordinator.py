@@ -15,6 +15,7 @@ from psofed.fleet.protocol.confidence import Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.durable import Closed, DurableServer
 from psofed.fleet.protocol.members import EXCLUDED, MEMBER, REMOVED, Names
+from psofed.fleet.protocol.signs import SIZE, Signs
 from psofed.fleet.protocol.store import Disk
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, derive, seal, unseal
 
@@ -30,7 +31,7 @@ class Coordinator(DurableServer):
         self.reports: dict[int, Report] = {}  # by client that reports
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
-        self.idle: dict[int, int] = {}  # by client: answers in a row without a new sample
+        self.signs: dict[int, Signs] = {}  # by client: those of its last answer
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
 
     @property
@@ -102,15 +103,22 @@ class Coordinator(DurableServer):
             if frame.kind == wire.SEEDS:
                 self.server.sent[0] += size
                 return self.server.take_seeds(k, frame.n, frame.body)
-            outcome = self.server.collect(k, frame.n, frame.body)
+            body, signs = self._split(frame.body)
+            outcome = self.server.collect(k, frame.n, body)
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
             return error.reason
         if outcome == "accepted":
             self.server.sent[0] += size
             self.ahead.pop(k, None)
-            self.idle[k] = self.idle.get(k, 0) + 1 if frame.wire == wire.IDLE else 0
+            if signs:
+                self.signs[k] = Signs.read(signs)
         return outcome
+
+    def _split(self, body: bytes) -> tuple[bytes, bytes]:
+        """An answer, and its signs."""
+        at = len(body) - SIZE * self.plan.signed
+        return body[:at], body[at:]
 
     def _admit(self, k: int, data: bytes) -> wire.Frame:
         """A frame of this run, from a member or from who is in the open round."""
@@ -149,8 +157,10 @@ class Coordinator(DurableServer):
         masked = self.server.masks is not None
         if frame.kind in wire.INVITATIONS and not (masked and frame.kind == wire.SEEDS):
             raise RefusedError("kind", "the message is an invitation")
-        if frame.kind == wire.UPLOAD and frame.wire not in (self.plan.wire, wire.IDLE):
+        if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
             raise RefusedError("type", f"the values are of type {frame.wire or 'none'}")
+        if frame.kind == wire.UPLOAD and self.plan.signed and len(frame.body) < SIZE:
+            raise RefusedError("size", "an answer has no signs")
         return frame
 
     def commit(self) -> Closed:
@@ -172,7 +182,7 @@ class Coordinator(DurableServer):
         """Rule 17; nothing is kept of those who have no row any more."""
         changes = super().change(act, clients, names)
         tables: tuple[dict[int, Any], ...] = (
-            self._greeted, self.reports, self.ahead, self.doubles, self.idle,
+            self._greeted, self.reports, self.ahead, self.doubles, self.signs,
         )  # fmt: skip
         for table in tables:
             for k in [k for k in table if self.server.table.row(k) is None]:

@@ -26,7 +26,7 @@ from psofed.federation.membership import FleetCohorts
 from psofed.federation.plugins import written
 from psofed.federation.round import relays
 from psofed.federation.schema import inside
-from psofed.fleet.protocol import wire
+from psofed.fleet.protocol import signs, wire
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.members import (
     NAME_RIGHT,
@@ -253,6 +253,12 @@ class Deployment:
         return ""
 
     @property
+    def signed(self) -> bool:
+        """Whether answers say how many samples were learned; a budget of privacy forbids it."""
+        privacy = self.experiment.privacy
+        return self.deploy.live and (privacy is None or privacy.epsilon is None)
+
+    @property
     def wire(self) -> str:
         """The number format in messages: the method's own, or that of [deploy]."""
         return self._method.task.wire
@@ -280,7 +286,8 @@ class Deployment:
         """Rule 3: what must be the same at both ends."""
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
         live, which = self.deploy.live, self.deploy.method or 0
-        return {**ours, **agreed(self.experiment, which, live)}
+        signed = {"signs": signs.SIZE} if self.signed else {}
+        return {**ours, **signed, **agreed(self.experiment, which, live)}
 
     @cached_property
     def digest(self) -> int:

@@ -18,6 +18,7 @@ from psofed.fleet.protocol.confidence import Confidence, Forecast, Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.moments import SLOTS, Sums
+from psofed.fleet.protocol.signs import Signs
 from psofed.fleet.protocol.store import Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
@@ -54,8 +55,7 @@ class Member:
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.skipped = 0  # samples that were useless before any check, or clipped
-        self._told: int | None = None  # samples when it answered last; None: not in this life
-        self._idle = False  # whether there were no more than at the answer before
+        self.wrong = 0  # what is wrong with its samples, as signs say it
         self.standing = ""  # what the server says that this client is, if it is not a member
         arrays = self.store.load()
         if arrays is not None:
@@ -70,6 +70,8 @@ class Member:
             with inside(where=disk.name):
                 lost = self.client.moments.restore(self.client.state, arrays)
             self.store.notes += [lost] if lost else []
+        self._told = self.samples  # what the server knows, and what the last answer has told it
+        self._signs = Signs(0, 0)
 
     def _masking(self, keys: Mapping[int, bytes] | None) -> Masking | None:
         """Rule 19: masks, from the keys that it shares with each other client."""
@@ -102,13 +104,19 @@ class Member:
         """The same for a question that is never learned from: nothing is remembered of it."""
         return self.confidence.forecast(self.client.guess(x)[0])
 
+    @property
+    def samples(self) -> Signs:
+        """How many were learned so far, and how many were not learned as they were."""
+        checked = self.client.checked
+        unlearned = checked.get("seen", 0) - checked.get("learned", 0) - checked.get("clipped", 0)
+        return Signs(self.client.position - unlearned, suspect(checked) + self.skipped)
+
     def report(self) -> Report:
         """What an operator may want to know of its answers."""
         weights, mix = None, self.client.mix
         if mix is not None:
             weights = mixing.weights(self.client.state[NAME + "memory"][0], mix.trust)
-        refused = suspect(self.client.checked) + self.skipped
-        return Report.of(self.confidence, refused, weights)
+        return Report.of(self.confidence, self.samples.skipped, weights)
 
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
@@ -143,14 +151,23 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
-        if not known and self.plan.deploy.live:
-            self._idle = self.client.position == self._told
-            self._told = self.client.position
         if self.trouble:  # what it would say could be forgotten, and contradicted later
             return None, "held"
-        type = wire.IDLE if self._idle else self.plan.wire  # both ends know how values are written
-        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
+        if self.plan.signed:
+            answer += self._signed(known)
+        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=self.plan.wire, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
+
+    def _signed(self, known: bool) -> bytes:
+        """The signs of an answer; one that is repeated has those that it had."""
+        if not known:
+            now, told = self.samples, self._told
+            learned, skipped = (max(a - b, 0) for a, b in zip(now[:2], told[:2], strict=True))
+            self._signs = Signs.read(Signs(learned, skipped, self.wrong).to_bytes())
+            self._told = Signs(
+                told.learned + self._signs.learned, told.skipped + self._signs.skipped
+            )
+        return self._signs.to_bytes()
 
     def _reveal(self, frame: wire.Frame) -> tuple[bytes | None, str]:
         """Rule 19: seeds; that they were revealed is durable before they leave."""

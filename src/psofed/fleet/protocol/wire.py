@@ -28,7 +28,6 @@ INVITATIONS = (INVITE, BEGIN)
 QUESTION, SEEDS = UPLOAD, BEGIN  # the same kinds in the other direction: rule 19
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
 REPORT = 35  # bytes of the longest hello, which reports on answers and on a mix
-IDLE = ""  # the type of an upload of a client that has learned nothing since its last one
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 ASLEEP = "asleep"  # a member that is not asked, because it has not answered
 MISSED = 10_000  # starts of the server that a client may have missed

@@ -2,8 +2,8 @@
 
 // The live dashboard. It asks the server for its state once a second, and writes it to the screen.
 const EVERY = 1000, PATIENCE = 10000, LISTED = 50; // ms between two questions, for a reply; clients listed
-const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", refused: "refused", quarantined: "in quarantine", excluded: "excluded" };
-const RANK = ["quarantined", "gone", "refused", "waited", "new", "ok", "excluded"];
+const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", refused: "refused", quarantined: "in quarantine", silent: "silent", stuck: "stuck", excluded: "excluded" };
+const RANK = ["quarantined", "gone", "refused", "silent", "stuck", "waited", "new", "ok", "excluded"];
 const MARKS = { good: "●", bad: "▲", soft: "○" };
 
 let shown = null; // what the server has told last
@@ -47,10 +47,13 @@ const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"
 function ago(time) {
   if (time == null) return "never";
   const seconds = Math.max(0, Math.round(now() - time));
-  if (seconds < 2) return "now";
-  if (seconds < 120) return `${seconds} s ago`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
-  return seconds < 172800 ? `${Math.round(seconds / 3600)} h ago` : `${Math.round(seconds / 86400)} days ago`;
+  return seconds < 2 ? "now" : `${duration(seconds)} ago`;
+}
+
+function duration(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
 }
 
 function names(list) {
@@ -70,6 +73,8 @@ function sentence(everybody) {
   const all = everybody.filter((one) => one.state !== "excluded");
   const of = (state) => all.filter((one) => one.state === state);
   const [held, gone, refused, fresh] = ["quarantined", "gone", "refused", "new"].map(of);
+  const still = all.filter((one) => one.sensor);
+  if (shown.silence) return ["bad", `No client has learned anything for ${duration(shown.silence)}, though they answer.`];
   if (held.length) {
     const why = held.length === 1 ? `: ${held[0].why}` : "; their answers are not folded in";
     return ["bad", `${names(held)} ${held.length > 1 ? "are" : "is"} in quarantine${why}.`];
@@ -79,6 +84,7 @@ function sentence(everybody) {
     const why = new Set(refused.map((one) => one.reason));
     return ["bad", `Messages of ${names(refused).replace(/^C/, "c")} are refused: ${[...why].join(", ")}.`];
   }
+  if (still.length) return ["bad", `${names(still)} ${still.length > 1 ? "learn nothing new, or the same; look at their sensors" : `is ${still[0].state}: ${still[0].sensor}`}.`];
   if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ name: called(k) }))).replace(/^C/, "c")}.`];
   if (fresh.length) return ["soft", `Round ${shown.n}: ${count(fresh.length)} of ${plural(all.length, "client")} not heard yet.`];
   const lag = Math.max(0, ...all.map((one) => one.lag ?? 0)) + 1;
@@ -207,7 +213,7 @@ const SCORE = "How far its changes are from those of others, as the defence sees
 const LAG = "Rounds that were closed since an answer of the client was last accepted";
 const COLUMNS = [
   ["k", "client", (one) => one.name],
-  ["state", "state", (one) => WORDS[one.state] + (one.state === "quarantined" ? `: ${one.why}` : one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
+  ["state", "state", (one) => WORDS[one.state] + (one.state === "quarantined" ? `: ${one.why}` : ["silent", "stuck"].includes(one.state) ? `: ${one.sensor}` : one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
   ["contact", "last contact", (one) => ago(one.contact)],
   ["lag", "lag", (one) => (one.lag == null ? "–" : count(one.lag))],
   ["accepted", "accepted", (one) => count(one.accepted)],
@@ -217,6 +223,7 @@ const COLUMNS = [
   ["score", "score", (one) => (one.score == null ? "–" : one.score.toFixed(1))],
   ["clipped", "clipped", (one) => percent(one.clipped, 0)],
   ["error", "own error", (one) => (one.error == null ? "–" : decibels(one.error))],
+  ["learned", "samples learned", (one) => (one.learned == null ? "–" : count(one.learned))],
   ["unlearned", "samples refused", (one) => (one.unlearned == null ? "–" : count(one.unlearned))],
   ["coverage", "in interval", (one) => percent(one.coverage, 1)],
   ["trusted", "trusts", (one) => one.trusted ?? "–"],

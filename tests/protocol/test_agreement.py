@@ -80,7 +80,7 @@ def test_the_digest_depends_on_the_deployment_and_on_the_version_of_the_protocol
     digests = [plan().digest, *(each.digest for each in others + more)]
     assert len(set(digests)) == len(digests)
     own = Deploy("p", "live", "float64", 7.0, 0, 1, 2.0, 3.0, 4.0, "t.csv", "json", 5, 6, 7, "m", 8.0,
-                 9.0, 10.0, 0.5, True, ("a",))  # fmt: skip
+                 9.0, 10.0, 0.5, True, ("a",), "restart")  # fmt: skip
     assert all(a != b for a, b in zip(astuple(own)[3:], astuple(Deploy())[3:], strict=True))
     assert plan(own).digest == plan(Deploy(clock="live", wire="float64")).digest
     before = wire.digest(plan().agreement)

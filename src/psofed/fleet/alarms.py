@@ -24,7 +24,7 @@ SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
 ALARMS = (
     "disk", "broker", "silence", "ahead", "shared", "expiry", "dropped", "forged", "retained",
-    "oversized", "unfolded", "quarantine", "sensors",
+    "oversized", "unfolded", "quarantine", "sensors", "blank",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class Alarms:
         self._until: dict[str, float] = {}
         self._counts: dict[str, int] = {}
         self._held: set[int] = set()  # clients in quarantine
+        self._blank: dict[int, int] = {}  # clients that came without state, and how often
         self._next = 0.0
         self._online = monotonic()  # when there was a broker
 
@@ -83,6 +84,16 @@ class Alarms:
         self._count("dropped", sum(dropped.values()), _dropped(dropped, names))
         self._count("forged", forged, SEALS)
         self._count("unfolded", coordinator.server.ledger.reasons["together"], UNFOLDED)
+        blank = {k: count for k, count in coordinator.blanks.items() if count}
+        if new := [k for k in blank if blank[k] > self._blank.get(k, 0)]:
+            come = "come" if len(new) > 1 else "comes"
+            self.news.append(f"{names.words(new)} {come} without state")
+        self._blank = blank
+        self._count(
+            "blank",
+            sum(blank.values()),
+            f"{names.words(blank)} {_blank(coordinator) if blank else ''}",
+        )
         self._count("retained", link.retained, RETAINED)
         self._count("oversized", link.oversized, OVERSIZED)
         for name in [name for name, until in self._until.items() if now > until]:
@@ -137,6 +148,14 @@ SHARED = (
     ": answers or greetings contradict each other, as if two devices had the same --id: look for a"
     " second device, or a copied state folder"
 )
+
+
+def _blank(coordinator: Coordinator) -> str:
+    """What becomes of clients that have taken part, and know nothing of it."""
+    found = "said hello without the state that they had: their folders are new, or were damaged"
+    if coordinator.welcomes:
+        return f"{found}; they begin anew with the whole model"
+    return f"{found}; `psofed deploy fleet exclude` and `readmit` let them begin anew"
 
 
 def _disk(status: Status, n: int) -> str:

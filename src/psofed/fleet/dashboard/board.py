@@ -132,6 +132,7 @@ class Board:
             "quarantined": [k for k, row in clients.items() if row[COLUMNS.index("quarantined")]],
             "silence": loop.sensors.silence,
             "samples": loop.sensors.learned,
+            "blanks": coordinator.blanks.total(),
             "asleep": 0 if loop.timeouts is None else len(loop.timeouts.asleep),
             "seen": summary(coordinator.reports.values()),
             "ignored": {"dropped": dropped.total(), "retained": link.retained,

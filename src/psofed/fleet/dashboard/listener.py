@@ -260,6 +260,8 @@ def _counters(state: dict[str, Any]) -> Iterator[Family]:
     text = "Reconnections to the broker since this start."
     yield "broker_reconnects", text, state["reconnects"], ()
     yield "samples", "Samples that clients have learned since this start.", state["samples"], ()
+    text = "Clients that came without the state that they had, since this start."
+    yield "states_lost", text, state["blanks"], ()
     counts = state["counts"]
     yield "questions", "Members of cohorts that were asked.", counts["asked"], ()
     outcomes = {name: counts[name] for name in ("accepted", "refused", "lost")}

@@ -13,7 +13,7 @@ from psofed.federation.membership import Change
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Report
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.fleet.protocol.durable import Closed, DurableServer
+from psofed.fleet.protocol.durable import Closed, DurableServer, has_rows
 from psofed.fleet.protocol.members import EXCLUDED, MEMBER, REMOVED, Names
 from psofed.fleet.protocol.signs import SIZE, Signs
 from psofed.fleet.protocol.store import Disk
@@ -32,6 +32,8 @@ class Coordinator(DurableServer):
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
         self.signs: dict[int, Signs] = {}  # by client: those of its last answer
+        self.blanks: Counter[int] = Counter()  # by client: how often it has lost its state
+        self._blank: set[int] = set()  # who has none, until it answers
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
 
     @property
@@ -62,7 +64,8 @@ class Coordinator(DurableServer):
         if self.server.masks is not None and self.server.sealed:
             return self._down(k, wire.QUESTION, body=self.server.masks.question)
         kind = wire.BEGIN if self.server.begins(k) else wire.INVITE
-        more = {"incarnation": self.incarnation, "wire": self.plan.wire}
+        type = wire.IF_BLANK if k in self.server.newcomers else self.plan.wire
+        more = {"incarnation": self.incarnation, "wire": type}
         return self._down(k, kind, **more, body=self.server.invitation(k))
 
     def _down(self, k: int, kind: int, **more: Any) -> bytes:
@@ -111,6 +114,7 @@ class Coordinator(DurableServer):
         if outcome == "accepted":
             self.server.sent[0] += size
             self.ahead.pop(k, None)
+            self._blank.discard(k)
             if signs:
                 self.signs[k] = Signs.read(signs)
         return outcome
@@ -135,8 +139,9 @@ class Coordinator(DurableServer):
         """A hello: whether its client can still answer the round that is open."""
         if (report := Report.read(frame.body)) is not None:
             self.reports[k] = report
-        # One device goes back once, when it has lost its state; two take turns.
-        self.doubles[k] += frame.n < self._greeted.get(k, 0)
+        # One device goes back when it has lost its state; two take turns.
+        back = frame.n < self._greeted.get(k, 0)
+        self.doubles[k] += self._contradicts(k, frame.n, back)
         self._greeted[k] = frame.n
         self.ahead.pop(k, None)
         if frame.n <= self.n + 1:
@@ -146,6 +151,30 @@ class Coordinator(DurableServer):
             self._follow(self.ahead)
             self._caught_up()
         return "ahead"
+
+    def _contradicts(self, k: int, n: int, back: bool) -> bool:
+        """Rule 17: who has never taken part, as it says, but has answered, is a newcomer again.
+
+        A hello may be an old one. So what is sent then is for a client without state only; one that
+        has a state says so, which is a contradiction, and is asked as before.
+        """
+        if n == 0 and self.server.knows(k) and k not in self._blank:
+            self._blank.add(k)
+            self.blanks[k] += 1
+            if self.welcomes:
+                self.server.welcome(k, True)
+            return False
+        if n > 0 and k in self._blank:
+            self._blank.discard(k)
+            self.blanks[k] -= 1
+            self.server.welcome(k, False)
+            return True
+        return back
+
+    @property
+    def welcomes(self) -> bool:
+        """Whether a client without state begins anew by itself: nothing is remembered of it."""
+        return self.plan.deploy.live and not self.plan.settled and not has_rows(self.server.now)
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 11: a frame of this run, of a possible size."""
@@ -182,7 +211,7 @@ class Coordinator(DurableServer):
         """Rule 17; nothing is kept of those who have no row any more."""
         changes = super().change(act, clients, names)
         tables: tuple[dict[int, Any], ...] = (
-            self._greeted, self.reports, self.ahead, self.doubles, self.signs,
+            self._greeted, self.reports, self.ahead, self.doubles, self.signs, self.blanks,
         )  # fmt: skip
         for table in tables:
             for k in [k for k in table if self.server.table.row(k) is None]:

@@ -19,7 +19,7 @@ from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.moments import SLOTS, Sums
 from psofed.fleet.protocol.signs import Signs
-from psofed.fleet.protocol.store import Disk, in_words
+from psofed.fleet.protocol.store import DamagedFolderError, Disk, in_words
 from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, seal, unseal
 from psofed.stages.checks.contract import suspect
 from psofed.stages.mask import Pairs
@@ -57,7 +57,7 @@ class Member:
         self.skipped = 0  # samples that were useless before any check, or clipped
         self.wrong = 0  # what is wrong with its samples, as signs say it
         self.standing = ""  # what the server says that this client is, if it is not a member
-        arrays = self.store.load()
+        arrays = self._loaded()
         if arrays is not None:
             with inside(where=self.store.file):
                 self.client.restore(arrays)
@@ -72,6 +72,17 @@ class Member:
             self.store.notes += [lost] if lost else []
         self._told = self.samples  # what the server knows, and what the last answer has told it
         self._signs = Signs(0, 0)
+
+    def _loaded(self) -> dict[str, Array] | None:
+        """Its record; where none is whole and `on_damage` says so, none, and both are put aside."""
+        try:
+            return self.store.load()
+        except DamagedFolderError as error:
+            if self.plan.deploy.on_damage == "stop" or self.plan.masked:
+                raise
+            self.store.set_aside()
+            self.store.notes = [f"{error.found}; beginning anew, they are kept as damaged.record.*"]
+            return None
 
     def _masking(self, keys: Mapping[int, bytes] | None) -> Masking | None:
         """Rule 19: masks, from the keys that it shares with each other client."""
@@ -144,6 +155,8 @@ class Member:
             self.standing = ""
             known = frame.n == self.client.last_round
             begin = frame.kind == wire.BEGIN
+            if begin and frame.wire == wire.IF_BLANK and not known and self.client.last_round >= 0:
+                return self.hello(), "probed"  # somebody else has said so, or an old message
             answer = self.client.take_part(frame.n, frame.body, begin)
         except RefusedError as error:
             self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
@@ -196,7 +209,8 @@ class Member:
             return frame
         if frame.kind == wire.QUESTION and self.plan.masked:
             return frame
-        if frame.kind not in wire.INVITATIONS or frame.wire != self.plan.wire:
+        types = {wire.INVITE: (self.plan.wire,), wire.BEGIN: (self.plan.wire, wire.IF_BLANK)}
+        if frame.wire not in types.get(frame.kind, ()):
             raise RefusedError("kind", "the message is not an invitation to this run")
         wire.check_start(frame.incarnation, self.incarnation)
         if self.client.source is not None and frame.n >= self.plan.experiment.rounds:

@@ -33,6 +33,7 @@ class Server:
     def __init__(self, method: Method, bound: float = BOUND, bind: Bind | None = None) -> None:
         self.bound, self._bind = bound, bind
         self.presence = Presence()  # who is asleep
+        self.newcomers: set[int] = set()  # who begins anew because it has no state any more
         self.now = server_state.first(method)
         self.masks: Unmasking | None = None  # if uploads are masked
         for stage in around(method):
@@ -108,7 +109,7 @@ class Server:
         """
         if new := [k for k in self.cohort if k not in self._invited]:
             rows = np.array([self._row(k) for k in new], np.intp)
-            begin = {int(row) for row in rows if not self.table.begun[row]}
+            begin = {int(row) for k, row in zip(new, rows, strict=True) if self.begins(k)}
             message = open_round(self.method, self.state, rows, self.n, begin)
             for i, k in enumerate(new):
                 values = message.row(i)
@@ -121,8 +122,20 @@ class Server:
         return self._invited[k] if k in self._invited else self.invite()[k]
 
     def begins(self, k: int) -> bool:
-        """Whether a member has its first contact still before it: it then begins anew."""
-        return not self.table.begun[self._row(k)]
+        """Whether a member has its first contact still before it, or again: it then begins anew."""
+        return k in self.newcomers or not self.table.begun[self._row(k)]
+
+    def knows(self, k: int) -> bool:
+        """Whether it has accepted an answer of this client, which has begun."""
+        row = self._row(k)
+        began = row >= 0 and bool(self.table.begun[row])
+        return began and (k in self.answers or bool(self.ledger.accepted_at[row] >= 0))
+
+    def welcome(self, k: int, new: bool) -> None:
+        """Rule 17: a client that has no state is a newcomer; it is none if it has one after all."""
+        (self.newcomers.add if new else self.newcomers.discard)(k)
+        if k not in self.answers:  # what it gets in the open round is another message now
+            self._invited.pop(k, None)
 
     def _row(self, k: int) -> int:
         row = self.table.row(k)
@@ -219,6 +232,7 @@ class Server:
                 self.ledger.counts[count] += 1
             return "repeated"
         self.answers[k], self._uploads[k] = answer, values
+        self.newcomers.discard(k)
         return "accepted"
 
     def reject(self, k: int, reason: str) -> None:

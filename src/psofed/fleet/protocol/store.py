@@ -28,6 +28,10 @@ class InUseError(InputError):
     """A folder that another process has locked."""
 
 
+class DamagedFolderError(ResourceError):
+    """A folder in which no record is whole."""
+
+
 class Disk(Protocol):
     """What a store needs of a folder, step by step, so that a test can crash between two steps."""
 
@@ -233,6 +237,13 @@ class Store:
         self.file = f"{self.disk.name}/{self.slots[record.sequence % len(self.slots)]}"
         return record.arrays
 
+    def set_aside(self) -> None:
+        """Both records are damaged: they are kept under other names, and there are none."""
+        for slot in self.slots:
+            if self.disk.read(slot) is not None:
+                self.disk.rename(slot, f"damaged.{slot}")
+        self.disk.sync_folder()
+
     def generations(self) -> list[Record]:
         """All that are complete, and of this run."""
         found, _ = whole(self.disk.read, self.disk.name, self.slots)
@@ -253,7 +264,7 @@ def newest(
     found, damaged = whole(read, name, slots)
     if damaged and not found:
         right = "restore the folder from a copy, or give a new one to start from the beginning"
-        raise InputError(name, "; ".join(damaged), right)
+        raise DamagedFolderError(name, "; ".join(damaged), right)
     if not found:
         return None, []
     notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []

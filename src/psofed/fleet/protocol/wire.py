@@ -27,6 +27,7 @@ INVITE, UPLOAD, HELLO, BEGIN = range(4)
 INVITATIONS = (INVITE, BEGIN)
 QUESTION, SEEDS = UPLOAD, BEGIN  # the same kinds in the other direction: rule 19
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
+IF_BLANK = ""  # the type of an invitation that is for a client without state only
 REPORT = 35  # bytes of the longest hello, which reports on answers and on a mix
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 ASLEEP = "asleep"  # a member that is not asked, because it has not answered

@@ -52,7 +52,7 @@ def _(good: Any) -> Any:
     return lambda self: None
 
 
-@fault(store.Store, "save", "written in place, not renamed")
+@fault(store.Store, "save", "both generations are written over")
 def _(good: Any) -> Any:
     def save(self: Any, arrays: Any) -> None:
         self.sequence += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from pathlib import Path
 from time import monotonic
@@ -19,14 +20,18 @@ from unittest import mock
 
 import numpy as np
 
-from helpers.loopback import Line, disk, play
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from helpers.loopback import Line, connect, disk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import client_loop
+from psofed.fleet.mqtt import Event
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
 from psofed.fleet.samples import Sample
+from psofed.fleet.server_loop import ServerLoop
 from psofed.methods import psofed
 from psofed.stages.mix import MixOptions
 
@@ -51,11 +56,14 @@ def cost(mix: bool, interval: int, rounds: int, hours: int) -> tuple[float, floa
         mix=MixOptions() if mix else None,
     )  # fmt: skip
     plan, now, syncs = Deployment(world, Deploy(clock="live")), [monotonic()], [0]
-    fsync, begin = os.fsync, now[0]
+    begin, real = now[0], {name: getattr(os, name) for name in ("fsync", "fdatasync")}
 
-    def counted(handle: Any) -> None:
-        syncs[0] += 1
-        fsync(handle)
+    def counted(name: str) -> Any:
+        def sync(handle: Any) -> None:
+            syncs[0] += 1
+            real[name](handle)
+
+        return sync
 
     with (
         tempfile.TemporaryDirectory() as name,
@@ -64,14 +72,17 @@ def cost(mix: bool, interval: int, rounds: int, hours: int) -> tuple[float, floa
         folder = Counted(Path(name) / "s")
         device = client_loop.Device(Member(plan, 0, folder), Line())
         server, rng = Coordinator(plan, disk()), np.random.default_rng(0)
-        with mock.patch.object(os, "fsync", counted):
+        connect(ServerLoop(server, Line()), {0: device})
+        with mock.patch.multiple(os, **{name: counted(name) for name in real}):
             for second in range(0, hours * 3600, interval):
                 now[0] = begin + second
                 x = rng.normal(size=4)
                 device._waiting.put(Sample(x, float(np.sin(x.sum()))))
                 device._step()
                 if rounds and second % (3600 // rounds) < interval:
-                    play(server, {0: device.member})
+                    for frame in server.frames().values():
+                        device._network(Event("message", "p/0/d", frame))
+                    assert server.commit().accepted == 1
         folder.close()
     return folder.written / hours / 1e6, syncs[0] / hours
 

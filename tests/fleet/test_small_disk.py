@@ -24,12 +24,17 @@ def disks(tmp_path):
 
 
 def spoil(run, who, disk, said, over):
-    """Twice, and it goes on: the lines of `who` say which file, why, and when it is over."""
+    """And it goes on: the lines of `who` say which file, why, and when it is over.
+
+    A client's records are written over the older ones, for which a full disk has room.
+    """
     full = disk.fill, disk.free, "No space left on device"
     read_only = disk.read_only, disk.writable, "Read-only file system"
-    for times, (spoil, mend, why) in enumerate([full, read_only]):
+    for times, (spoil, mend, why) in enumerate(
+        [full, read_only] if who == "server" else [read_only]
+    ):
         spoil()
-        line = rf"{run.folder / str(who)}/new: {why}: {said}"
+        line = rf"{run.folder / str(who)}/(new|record..): {why}: {said}"
         wait_for(lambda line=line: re.search(line, run.log(who)))
         mend()
         wait_for(lambda times=times: run.log(who).count(over) > times)

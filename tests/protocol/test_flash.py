@@ -51,7 +51,7 @@ def test_a_client_with_a_mix_goes_on_after_any_kill_as_one_that_was_never_killed
             pass
         files.crash()
         member = Member(LIVE, 0, files)
-        assert member.store.notes == []
+        assert all("was not written to its end" in note for note in member.store.notes)
         done = member.client.position
         whole = Member(LIVE, 0, disk())
         learned(whole, 0, done)
@@ -76,8 +76,7 @@ def test_the_moments_are_written_seldom_and_both_generations_of_the_record_find_
                     whole = Member(LIVE, 0, disk())
                     learned(whole, 0, other.client.position)
                     assert_same(other, whole)
-    most = member.client.moments.most
-    assert 0 < sum(writes) <= 60 // (most + 1)
+    assert 0 < sum(writes) <= 8
 
 
 def test_a_record_of_before_and_lost_moments_are_gone_on_from_and_the_loss_is_said():

@@ -16,10 +16,10 @@ from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Confidence
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
-from psofed.fleet.protocol.moments import Sums
+from psofed.fleet.protocol.moments import APART, Sums
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
-from psofed.stages.mix import ASKED, HEAVY
+from psofed.stages.mix import ASKED
 
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
@@ -276,7 +276,7 @@ class Client:
         answer = taken(arrays, "answer", np.uint8, (None,)).tobytes()
         self._last = None if n < 0 else (n, answer)
         self._block = None if block < 0 else block
-        apart = {name for name in HEAVY if f"state.{name}" not in arrays}  # moments.py has them
+        apart = {name for name in APART if f"state.{name}" not in arrays}  # moments.py has them
         here = {name: array for name, array in self.state.items() if name not in apart}
         self.state |= restored(here, arrays)
         if self.waits:

@@ -301,7 +301,8 @@ class Deployment:
 
     def store(self, disk: Disk, role: str, slots: Sequence[str] = SLOTS) -> Store:
         """The records of one of the ends, in a state folder."""
-        return Store(disk, self.about(role), slots)
+        over = role != "server" and not self.masked  # there, what is damaged must be known for sure
+        return Store(disk, self.about(role), slots, over)
 
 
 def agreed(experiment: Experiment, which: int, live: bool) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """State on disk: atomic, digested, two generations, under a lock, for nobody else to read.
 
 Records alternate between two files; a new one is written next to them, made durable, then renamed.
-A disk that is full or read-only is an OSError that names the file; what was there before is whole.
+Clients write over the older one instead, with one fsync: the newer one is whole at any moment. A
+server's folder is copied while it runs, so there both are. A disk that is full or read-only is an
+OSError that names the file; the newest record is whole.
 """
 
 from __future__ import annotations
@@ -101,10 +103,11 @@ class StateFolder:
     def write(self, name: str, data: bytes) -> None:
         """A new file; not durable yet. If it cannot be whole, nothing is left of it."""
         path = self.path / name
-        handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        handle = private(path, os.O_WRONLY | os.O_CREAT)
         try:
             with naming(path), os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.write(data)  # over what is there: its place on the disk stays the same
+                file.truncate()
         except OSError:
             with suppress(OSError):
                 path.unlink()  # on a full disk, others may need the room
@@ -112,7 +115,7 @@ class StateFolder:
 
     def sync(self, name: str) -> None:
         """Make the bytes of a file durable."""
-        _fsync(private(self.path / name, os.O_RDONLY), self.path / name)
+        _fsync(private(self.path / name, os.O_RDONLY), self.path / name, os.fdatasync)
 
     def rename(self, old: str, new: str) -> None:
         """Put a file in another's place, in one step."""
@@ -200,10 +203,10 @@ def starting(disk: Disk) -> Iterator[None]:
         raise ResourceError(str(error.filename or disk.name), found, right) from None
 
 
-def _fsync(handle: int, path: Path) -> None:
+def _fsync(handle: int, path: Path, sync: Callable[[int], None] | None = None) -> None:
     try:
         with naming(path):
-            os.fsync(handle)
+            (sync or os.fsync)(handle)
     finally:
         os.close(handle)
 
@@ -219,10 +222,17 @@ def put(disk: Disk, name: str, data: bytes, durable: bool = True) -> None:
 
 
 class Store:
-    """The newest complete record of a folder. `about` says whose it is; another's is refused."""
+    """The newest complete record of a folder. `about` says whose it is; another's is refused.
 
-    def __init__(self, disk: Disk, about: Mapping[str, Any], slots: Sequence[str] = SLOTS) -> None:
-        self.disk, self.about, self.slots = disk, dict(about), slots
+    `over`: a record is written over the older one. If the power fails meanwhile, that one is found
+    damaged at the next start, as if it had been the newest.
+    """
+
+    def __init__(
+        self, disk: Disk, about: Mapping[str, Any], slots: Sequence[str] = SLOTS, over: bool = False
+    ) -> None:
+        self.disk, self.about, self.slots, self.over = disk, dict(about), slots, over
+        self._there: set[str] = set()  # files whose names are durable
         self.sequence = 0
         self.file = disk.name  # from which the state was loaded
         self.notes: list[str] = []  # warnings about the state that was found
@@ -252,8 +262,15 @@ class Store:
     def save(self, arrays: Mapping[str, Array]) -> None:
         """Make one record durable: it is valid when this returns; until then the old one is."""
         sequence = self.sequence + 1
-        data = pack(Record(self.about, dict(arrays), sequence))
-        put(self.disk, self.slots[sequence % len(self.slots)], data)
+        data, slot = pack(Record(self.about, dict(arrays), sequence)), sequence % len(self.slots)
+        name = self.slots[slot]
+        if self.over and name in self._there:
+            self._there.remove(name)  # until it is whole
+            self.disk.write(name, data)
+            self.disk.sync(name)
+        else:
+            put(self.disk, name, data)
+        self._there.add(name)
         self.sequence = sequence
 
 
@@ -267,7 +284,8 @@ def newest(
         raise DamagedFolderError(name, "; ".join(damaged), right)
     if not found:
         return None, []
-    notes = [f"{damaged[0]}; continuing from the generation before it"] if damaged else []
+    why = "or was not written to its end; continuing from the generation before it"
+    notes = [f"{damaged[0]}, {why}"] if damaged else []
     return max(found, key=lambda record: record.sequence), notes
 
 

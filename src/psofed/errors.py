@@ -1,5 +1,6 @@
 """Error messages for users: which file, which field, what was found, what would be right."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -34,13 +35,23 @@ class ResourceError(InputError):
     code = 3
 
 
+# Of a disk, not of its user, who may have named a place where nobody can write
+FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
+
+
+def unwritable(path: object, error: OSError, right: str) -> InputError:
+    """The error about what cannot be written: a ResourceError if the disk has failed."""
+    kind = ResourceError if error.errno in FAILED else InputError
+    return kind(str(path), f"cannot be written: {error.strerror}", right)
+
+
 @contextmanager
 def written(path: object, right: str) -> Iterator[None]:
     """An error of the disk in here says which path cannot be written."""
     try:
         yield
     except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}", right) from None
+        raise unwritable(path, error, right) from None
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -173,7 +173,7 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(process, psofed, tmp_pa
 
     psofed("run", tiny, "--out", "warm")  # so that compiled code is on disk already
     result = process("run", tiny, "--out", "a/b", preexec_fn=small_files_only)
-    assert result.returncode == 2, result.stderr
+    assert result.returncode == 3, result.stderr
     assert "a/b cannot be written: File too large; free some space" in result.stderr
     assert "Traceback" not in result.stderr
     assert "no run was finished" in result.stderr

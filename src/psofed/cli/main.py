@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from collections.abc import Sequence
 
-from psofed.errors import InputError, ResourceError
+from psofed.errors import FAILED, InputError, ResourceError
 from psofed.federation import plugins
 
 
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()  # the reader of our output has closed it: end without a message
         sys.exit(0)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in FAILED:
             what = error.filename2 or error.filename or "the output"
             _leave(ResourceError.code, f"psofed: {what} cannot be written: {error.strerror}")
         if (blamed := plugins.blamed(error)) is not None:

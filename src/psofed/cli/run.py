@@ -228,7 +228,7 @@ def compute(
     It goes on from the runs that the folder has. `note` is a text that is kept with them.
     """
     from psofed.core import native
-    from psofed.errors import InputError
+    from psofed.errors import InputError, unwritable
     from psofed.federation import plugins
     from psofed.simulate import montecarlo
     from psofed.simulate.finished import Checkpoint
@@ -256,10 +256,9 @@ def compute(
             store.remove()
         if blamed is not None or not isinstance(error, OSError):
             raise blamed or error from None
-        found = f"cannot be written: {error.strerror}"
         right = f"free some space and repeat the command: {kept} finished runs are kept"
         right = right if kept else "free some space; no run was finished"
-        raise InputError(str(folder), found, right) from None
+        raise unwritable(folder, error, right) from None
 
 
 def _resumed(store: Checkpoint) -> Callable[[Any], None]:

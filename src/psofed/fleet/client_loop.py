@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.errors import InputError, ResourceError
+from psofed.errors import ResourceError
 from psofed.fleet import samples
 from psofed.fleet.broker import Address, down_topic, up_topic
 from psofed.fleet.identity import OWN, Identity, ending
@@ -369,7 +369,7 @@ def device(
         plan.keep(folder)
     if pairs is not None and not member.save():  # before its key is claimed
         right = "repair that, or give another state folder"
-        raise InputError(str(state), f"cannot be written ({member.trouble})", right)
+        raise ResourceError(str(state), f"cannot be written ({member.trouble})", right)
     most = plan.largest + wire.SEAL
     link = Link(broker, str(k), down_topic(plan.deploy.run, k), most, plan.deploy.qos, identity)
     return Device(member, link, samples, notes=[*folder.notes, *member.store.notes])

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psofed.errors import InputError
+from psofed.errors import InputError, unwritable
 from psofed.extras import versions
 from psofed.federation.records import CHECKPOINT, IDENTITY
 
@@ -178,8 +178,7 @@ class ResultFolder:
             probe.unlink()
         except OSError as error:
             self.discard()
-            found = f"cannot be written: {error.strerror}"
-            raise InputError(str(path), found, "give another --out") from None
+            raise unwritable(path, error, "give another --out") from None
 
     def write(self, files: dict[str, bytes]) -> None:
         """All files or none: they get their names only when every one has been written."""
@@ -195,10 +194,8 @@ class ResultFolder:
             self.discard()
             if not isinstance(error, OSError):
                 raise
-            found = f"cannot be written: {error.strerror}"
-            raise InputError(
-                str(self.path), found, "free some space, or give a new --out"
-            ) from None
+            right = "free some space, or give a new --out"
+            raise unwritable(self.path, error, right) from None
 
     def discard(self) -> None:
         """Remove the folders that were made and not used."""

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from psofed.core.native import Array
-from psofed.errors import InputError, ResourceError
+from psofed.errors import FAILED, InputError, ResourceError
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 
 SLOTS = ("record.0", "record.1")
-FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # of a disk, not of its user
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 

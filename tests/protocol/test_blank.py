@@ -95,7 +95,7 @@ def test_a_folder_without_a_whole_record_is_put_aside_if_its_owner_wants_that(tm
     for name in ("record.0", "record.1"):
         (tmp_path / name).write_bytes(b"psofed 1 nonsense")
     folder = StateFolder(tmp_path)
-    with pytest.raises(InputError, match=r"record.0 is damaged.*record.1 is") as refused:
+    with pytest.raises(InputError, match=r"0 is damaged.*1 is.*on_damage=restart") as refused:
         Member(plan(LIVE), 0, folder)
     assert refused.value.code == 3
     member = Member(plan(Deploy(clock="live", on_damage="restart")), 0, folder)

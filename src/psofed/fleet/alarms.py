@@ -201,7 +201,7 @@ def _expiry(own: str, clients: list[int], names: Names) -> str:
 
 def _sensors(sensors: Sensors, names: Names) -> str:
     """Clients that answer, but have nothing new to say."""
-    look = "look at their sensors, and at the programs that read them"
+    look = "look at the sensors, and at the programs that read them"
     if seconds := sensors.silence:
         return f"no client has learned anything for {in_words(seconds)}, though they answer: {look}"
     faults = sensors.faults

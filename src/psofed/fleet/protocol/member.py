@@ -78,8 +78,11 @@ class Member:
         try:
             return self.store.load()
         except DamagedFolderError as error:
-            if self.plan.deploy.on_damage == "stop" or self.plan.masked:
+            if self.plan.masked:
                 raise
+            if self.plan.deploy.on_damage == "stop":
+                right = f"{error.right}; or begin anew by --set on_damage=restart"
+                raise DamagedFolderError(error.field, error.found, right) from None
             self.store.set_aside()
             self.store.notes = [f"{error.found}; beginning anew, they are kept as damaged.record.*"]
             return None

@@ -32,8 +32,8 @@ def test_who_has_lost_its_state_gets_the_whole_model_and_is_named(tmp_path):
         loop.coordinator.take(k, world.member(k).hello())
         loop.coordinator.take(k, world.member(k).hello())
     loop._handle(None)
-    assert said[0] == "clients 1, 3 come without state"
-    assert "Alarm (blank): clients 1, 3 said hello without" in said[1]
+    assert said[0] == "without state: clients 1, 3"
+    assert "Alarm (blank): clients 1, 3 came without the state" in said[1]
     model, frames = world.model.copy(), world.server.frames()
     kinds = {k: wire.decode(frame, 1000).kind for k, frame in frames.items()}
     assert kinds == dict.fromkeys(range(K), wire.INVITE) | {1: wire.BEGIN, 3: wire.BEGIN}

@@ -86,14 +86,9 @@ class Alarms:
         self._count("unfolded", coordinator.server.ledger.reasons["together"], UNFOLDED)
         blank = {k: count for k, count in coordinator.blanks.items() if count}
         if new := [k for k in blank if blank[k] > self._blank.get(k, 0)]:
-            come = "come" if len(new) > 1 else "comes"
-            self.news.append(f"{names.words(new)} {come} without state")
+            self.news.append(f"without state: {names.words(new)}")
         self._blank = blank
-        self._count(
-            "blank",
-            sum(blank.values()),
-            f"{names.words(blank)} {_blank(coordinator) if blank else ''}",
-        )
+        self._count("blank", sum(blank.values()), _stateless(blank, coordinator))
         self._count("retained", link.retained, RETAINED)
         self._count("oversized", link.oversized, OVERSIZED)
         for name in [name for name, until in self._until.items() if now > until]:
@@ -150,12 +145,15 @@ SHARED = (
 )
 
 
-def _blank(coordinator: Coordinator) -> str:
+def _stateless(clients: Mapping[int, int], coordinator: Coordinator) -> str:
     """What becomes of clients that have taken part, and know nothing of it."""
-    found = "said hello without the state that they had: their folders are new, or were damaged"
-    if coordinator.welcomes:
-        return f"{found}; they begin anew with the whole model"
-    return f"{found}; `psofed deploy fleet exclude` and `readmit` let them begin anew"
+    if not clients:
+        return "a client said so, but has its state"
+    begin = "they begin anew with the whole model"
+    if not coordinator.welcomes:
+        begin = "`psofed deploy fleet exclude` and `readmit` let them begin anew"
+    found = "came without the state that they had: folders are new, or were damaged"
+    return f"{coordinator.names.words(clients)} {found}; {begin}"
 
 
 def _disk(status: Status, n: int) -> str:

@@ -52,20 +52,13 @@ class Sensor:
         return found if found > self.limit else 0.0
 
     @property
-    def state(self) -> str:
-        """ "silent", "stuck" or, if nothing is wrong, empty."""
-        if self.silence or self.wrong & ENDED:
-            return "silent"
-        return "stuck" if self.wrong & STUCK else ""
-
-    @property
-    def words(self) -> str:
-        """What is wrong with it; empty: nothing."""
+    def state(self) -> tuple[str, str]:
+        """What is wrong with it, in a word and in words; empty: nothing."""
         if self.wrong & ENDED:
-            return "its samples have ended"
+            return "silent", "its samples have ended"
         if seconds := self.silence:
-            return f"nothing learned for {in_words(seconds)}"
-        return SAME if self.wrong & STUCK else ""
+            return "silent", f"nothing learned for {in_words(seconds)}"
+        return ("stuck", SAME) if self.wrong & STUCK else ("", "")
 
 
 @dataclass
@@ -94,7 +87,7 @@ class Sensors:
     @property
     def faults(self) -> dict[int, str]:
         """By client: what is wrong with its sensor."""
-        return {k: words for k, sensor in self.of.items() if (words := sensor.words)}
+        return {k: words for k, sensor in self.of.items() if (words := sensor.state[1])}
 
     @property
     def expiring(self) -> list[int]:

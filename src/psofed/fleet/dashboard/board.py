@@ -178,8 +178,8 @@ class Board:
                 state = "quarantined"
             elif k in self._refused:
                 state = "refused"
-            elif (sensor := sensors.get(k)) is not None and sensor.state:
-                state = sensor.state
+            elif (sensor := sensors.get(k)) is not None and sensor.state[0]:
+                state = sensor.state[0]
             elif k in waited:
                 state = "waited"
             seen, report = None if heard is None else heard[1], coordinator.reports.get(k)
@@ -189,7 +189,7 @@ class Board:
                 state, seen, *(count[row] for count in counts), last[row],
                 *self._refused.get(k, ("", 0)), report and report.coverage, dropped[k], *opinion,
                 report and round(report.decibels, 2), skipped, report and report.trusted,
-                sensor and sensor.learned, sensor.words if sensor else "",
+                sensor and sensor.learned, sensor.state[1] if sensor else "",
             ]  # fmt: skip
         return found
 

@@ -106,8 +106,8 @@ class Coordinator(DurableServer):
             if frame.kind == wire.SEEDS:
                 self.server.sent[0] += size
                 return self.server.take_seeds(k, frame.n, frame.body)
-            body, signs = self._split(frame.body)
-            outcome = self.server.collect(k, frame.n, body)
+            at = len(frame.body) - SIZE * self.plan.signed
+            outcome = self.server.collect(k, frame.n, frame.body[:at])
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
             return error.reason
@@ -115,14 +115,9 @@ class Coordinator(DurableServer):
             self.server.sent[0] += size
             self.ahead.pop(k, None)
             self._blank.discard(k)
-            if signs:
-                self.signs[k] = Signs.read(signs)
+            if self.plan.signed:
+                self.signs[k] = Signs.read(frame.body[at:])
         return outcome
-
-    def _split(self, body: bytes) -> tuple[bytes, bytes]:
-        """An answer, and its signs."""
-        at = len(body) - SIZE * self.plan.signed
-        return body[:at], body[at:]
 
     def _admit(self, k: int, data: bytes) -> wire.Frame:
         """A frame of this run, from a member or from who is in the open round."""

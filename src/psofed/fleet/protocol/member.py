@@ -78,11 +78,8 @@ class Member:
         try:
             return self.store.load()
         except DamagedFolderError as error:
-            if self.plan.masked:
+            if self.plan.deploy.on_damage == "stop" or self.plan.masked:
                 raise
-            if self.plan.deploy.on_damage == "stop":
-                right = f"{error.right}; or begin anew by --set on_damage=restart"
-                raise DamagedFolderError(error.field, error.found, right) from None
             self.store.set_aside()
             self.store.notes = [f"{error.found}; beginning anew, they are kept as damaged.record.*"]
             return None
@@ -169,6 +166,8 @@ class Member:
             self.save()
         if self.trouble:  # what it would say could be forgotten, and contradicted later
             return None, "held"
+        if begin and not known:
+            self._told = self.samples  # the check counts anew, too
         if self.plan.signed:
             answer += self._signed(known)
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=self.plan.wire, body=answer)
@@ -180,9 +179,8 @@ class Member:
             now, told = self.samples, self._told
             learned, skipped = (max(a - b, 0) for a, b in zip(now[:2], told[:2], strict=True))
             self._signs = Signs.read(Signs(learned, skipped, self.wrong).to_bytes())
-            self._told = Signs(
-                told.learned + self._signs.learned, told.skipped + self._signs.skipped
-            )
+            learned, skipped, _ = self._signs
+            self._told = Signs(told.learned + learned, told.skipped + skipped)
         return self._signs.to_bytes()
 
     def _reveal(self, frame: wire.Frame) -> tuple[bytes | None, str]:

@@ -114,7 +114,8 @@ class StateFolder:
 
     def sync(self, name: str) -> None:
         """Make the bytes of a file durable."""
-        _fsync(private(self.path / name, os.O_RDONLY), self.path / name, os.fdatasync)
+        sync = getattr(os, "fdatasync", os.fsync)  # not its times, which cost flash, too
+        _fsync(private(self.path / name, os.O_RDONLY), self.path / name, sync)
 
     def rename(self, old: str, new: str) -> None:
         """Put a file in another's place, in one step."""
@@ -279,7 +280,8 @@ def newest(
     """The newest complete record of a folder, None if it has none; warnings about the others."""
     found, damaged = whole(read, name, slots)
     if damaged and not found:
-        right = "restore the folder from a copy, or give a new one to start from the beginning"
+        right = "restore the folder from a copy, or begin anew: with a new one, or, as a client, by"
+        right += " --set on_damage=restart"
         raise DamagedFolderError(name, "; ".join(damaged), right)
     if not found:
         return None, []

@@ -101,9 +101,7 @@ class Siege:
         """What client k could have sent in a round, but for its values and its seal."""
         n = self.server.n if n is None else n
         body = np.full(self.server.server.method.shared, 9.0).tobytes()  # type: ignore[attr-defined]
-        return wire.encode(
-            wire.Frame(wire.UPLOAD, self.plan.digest, n, wire="float64", body=body)
-        )
+        return wire.encode(wire.Frame(wire.UPLOAD, self.plan.digest, n, wire="float64", body=body))
 
     def boast(self, k: int, frame: bytes) -> None:
         """An attacker says that it has taken part in the last round of all."""

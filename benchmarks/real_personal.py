@@ -91,7 +91,7 @@ class Personal(Player):
         """What clients predict with."""
         return self.method.models(None, self.clients)
 
-    def warm(self, x: Array, y: Array) -> None:
+    def warm(self, x: Array, y: Array, before: Array) -> None:
         """Each label of a client, in order; nothing is exchanged."""
         assert self.features is not None
         for x_n, y_n in zip(x, y, strict=True):
@@ -172,16 +172,16 @@ def tuned(data: Samples, options: Any) -> Try:
 def judged(data: Samples, settings: dict[str, Try], seed: int) -> dict[str, float]:
     """Errors of all rounds after the warm-up, and bytes a round as shares of PSO-Fed's."""
     rounds, span, each = data.rounds, data.span, data.each
-    plan = Plan(each.columns, label_delay=each.delay, season=each.season, seed=seed)
+    plan = Plan(each.columns, label_delay=each.delay, season=each.season, seed=seed, use="live")
     plan = fitting.tuned(rounds, plan, span, fitting.silent)
     waves, season = fitting.draw(plan, rounds.recipe), fitting.season(data.table, plan)
     shared = fitting.contender(rounds, plan, plan.methods[0], waves, span.first)
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps, "live")
     maps: dict[Any, Any] = {}
     mine = {n: contender(data, s, seed, span.first, maps) for n, s in settings.items()}
-    mixes = {f"mix with {n}": Mixture(p, free, each.delay, "frozen") for n, p in mine.items()}
-    named = {"mix (psofed fit)": Mixture(shared, free, each.delay, "frozen"), **mixes, **mine}
-    line_up: Sequence[Any] = (*named.values(), shared, *reversed(free))
+    mixes = {f"mix with {n}": Mixture(p, free, each.delay, "live") for n, p in mine.items()}
+    named = {"mix (psofed fit)": Mixture(shared, free, each.delay, "live"), **mixes, **mine}
+    line_up: Sequence[Any] = (*named.values(), shared, *reversed(free.all))
     until = Span(span.first, span.stop, span.stop)
     scores = backtest.run(rounds, line_up, each.delay, until, season=season)
     found = {name: scores.error(j, "prequential") for j, name in enumerate(named)}

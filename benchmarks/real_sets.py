@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,12 +26,13 @@ from psofed.tables.player import Contender, Guesses, Lot
 from psofed.tables.scores import Score
 
 Array = Any
+Use = Literal["frozen", "live"]
 ROOT = Path(__file__).parent.parent
 GASES = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "WSPM")
 HOME = ("temperature", "humidity", "diffuse", "direct", "hour_of_day", "day_type")
 WIND = ("U10", "V10", "U100", "V100")
 QUICK = 4000  # rounds
-OURS, LIVE, OURS_ALONE = "mix", "mix live", "mix alone"
+OURS, OURS_ALONE = "mix", "mix alone"
 SHARED, ALONE = "shared w", "KLMS alone"
 SINGLE = (SHARED, "own w_k", ALONE, "line", "ridge", "last", "season")
 
@@ -217,25 +218,24 @@ class Played:
     """What psofed's models said of all rounds: [N, K] by name."""
 
     prequential: dict[str, Array]
-    frozen: dict[str, Array]  # with LIVE, which knows labels that keep coming
+    frozen: dict[str, Array]
     bytes: dict[str, int]
     settings: str
 
 
-def play(data: Samples, seed: int) -> Played:
-    """Tune on the warm-up, then all models side by side, as `psofed fit` does it."""
+def play(data: Samples, seed: int, use: Use = "live") -> Played:
+    """Tune on the warm-up, then all models side by side, as `psofed fit` does it for this use."""
     rounds, span, each = data.rounds, data.span, data.each
-    plan = Plan(each.columns, label_delay=each.delay, season=each.season, seed=seed)
+    plan = Plan(each.columns, label_delay=each.delay, season=each.season, seed=seed, use=use)
     plan = fitting.tuned(rounds, plan, span, fitting.silent)
     waves = fitting.draw(plan, rounds.recipe)
     shared, alone = (
         fitting.contender(rounds, plan, options, waves, span.first)
         for options in (*plan.methods, local.Options())
     )
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps, "live")
-    mixes = [Mixture(shared, free, each.delay, use) for use in ("frozen", "live")]
-    mixes.append(Mixture(alone, free, each.delay, "frozen"))
-    heard = dict(zip((OURS, LIVE, OURS_ALONE), ((m, "global") for m in mixes), strict=True))
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps, use)
+    mixes = [Mixture(player, free, each.delay, use) for player in (shared, alone)]
+    heard = dict(zip((OURS, OURS_ALONE), ((m, "global") for m in mixes), strict=True))
     heard |= {SHARED: (shared, "global"), "own w_k": (shared, "own"), ALONE: (alone, "global")}
     single = {"line": free.line} | free.others
     heard |= {name: (single[name], "global") for name in SINGLE[3:]}

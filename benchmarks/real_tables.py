@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import real_rivals
 import real_sets
-from real_sets import ALONE, LIVE, OURS, OURS_ALONE, SETS, SHARED, SINGLE, Played, Samples
+from real_sets import ALONE, OURS, OURS_ALONE, SETS, SHARED, SINGLE, Played, Samples
 from threadpoolctl import threadpool_limits
 
 EARLY, AFTER = 0.05, 2000  # share of a client's samples that the rule sees; samples it speaks of
@@ -109,13 +109,13 @@ def measured(name: str, seeds: set[int], quick: bool, out: Path) -> list[Row]:
     for seed in sorted(seeds):
         begin = time.process_time()
         with threadpool_limits(1):
-            played = real_sets.play(data, seed)
+            played, still = (real_sets.play(data, seed, use) for use in ("live", "frozen"))
             figures = [*alike(data, played), *gains(data, played)]
             figures += newcomers(name, frame, seed)
         if seed == 0:
-            figures += rivals(data, played, river=not quick)
+            figures += rivals(data, played, still, river=not quick)
         else:
-            figures += ours_frozen(data, played)
+            figures += ours_frozen(data, played, still)
         rows = [Row(table, name, seed, what, value) for table, what, value in figures]
         write(out, rows)
         found += rows
@@ -145,16 +145,16 @@ def alike(data: Samples, played: Played) -> Iterator[Figure]:
     yield "1", "share of clients with own w_k < KLMS alone", float((single[1] < single[2]).mean())
 
 
-def ours_frozen(data: Samples, played: Played) -> Iterator[Figure]:
+def ours_frozen(data: Samples, played: Played, still: Played) -> Iterator[Figure]:
     """Ours in tables 2a and 2b."""
     for name in (OURS, SHARED, "ridge"):
-        yield "2a", f"psofed, {name}", data.error(played.frozen[name], data.last)
-    yield "2b", f"psofed, {LIVE}", data.error(played.frozen[LIVE], data.last)
+        yield "2a", f"psofed, {name}", data.error(still.frozen[name], data.last)
+    yield "2b", f"psofed, {OURS} live", data.error(played.frozen[OURS], data.last)
 
 
-def rivals(data: Samples, played: Played, river: bool) -> Iterator[Figure]:
+def rivals(data: Samples, played: Played, still: Played, river: bool) -> Iterator[Figure]:
     """Tables 2a, 2b and 3: ours and others'."""
-    yield from ours_frozen(data, played)
+    yield from ours_frozen(data, played, still)
     for table, live in (("2a", False), ("2b", True)):
         for name, guess in real_rivals.frozen(data, live).items():
             yield table, name, data.error(guess, data.last)

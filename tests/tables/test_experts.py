@@ -272,6 +272,17 @@ def test_the_part_that_was_not_used_for_any_choice_is_predicted_with_weights_of_
     np.testing.assert_allclose(done.said["frozen", "mix"][late], wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("use", ["frozen", "live"])
+def test_the_step_is_one_with_which_clients_err_little_by_their_own_models(tmp_path, use):
+    x = np.random.default_rng(0).uniform(-1, 1, (4, 1500, TAPS))
+    y = np.sin(3 * x[..., 0]) * np.array([1, -1, 1, -1])[:, None]  # to all, 0 says as much as any
+    table = table_of(tmp_path, x, y)
+    plan = plan_of(table, step=None, warmup=0.4, use=use)
+    span = fitting.spans(table, plan)
+    found = fitting.tuned(fitting.sampled(table, plan, span), plan, span, fitting.silent)
+    assert found.step >= 0.2
+
+
 def errors_of(fit):
     titles = [score.title for score in fit.scores.scores]
     return {title: fit.scores.error(j, "frozen") for j, title in enumerate(titles)}

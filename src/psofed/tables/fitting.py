@@ -33,7 +33,7 @@ from psofed.tables import backtest, experts, player
 from psofed.tables.experts import Mixture
 from psofed.tables.model import Model, lagged
 from psofed.tables.plan import Plan, Span
-from psofed.tables.player import Contender, Player
+from psofed.tables.player import Contender, Own, Player
 from psofed.tables.scores import Scores
 
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -303,9 +303,9 @@ def tuned(
 ) -> Plan:
     """The plan with D (of `dims`), width and step, found on the warm-up where they are not given.
 
-    Candidates compete within the warm-up only. First D, judged by the prequential error; then the
-    width and the step, judged in the second half by the prequential error and, frozen in the
-    middle, by what they still know.
+    Candidates compete within the warm-up only, by the clients' own models, as a mix has them. First
+    D, judged by the prequential error; then the width and the step, judged in the second half by
+    the prequential error and, unless labels keep coming, by what they still know of the first.
     """
     root = float(np.sqrt(rounds.recipe.taps))
     first = max(0, span.first - TUNING)
@@ -317,10 +317,11 @@ def tuned(
         players = [
             contender(rounds, p, p.methods[0], draw(p, rounds.recipe), own.first) for p in plans
         ]
+        line = [*map(Own, players), *players]
         with counting(f"tuning {what}") as on_round:
-            scores = backtest.run(rounds, players, plan.label_delay, own, on_round)
+            scores = backtest.run(rounds, line, plan.label_delay, own, on_round)
         errors = [scores.error(j, "prequential") for j in range(len(plans))]
-        errors = errors if what == "D" else _late_errors(scores, own)
+        errors = errors if what == "D" else _late_errors(scores, own, plan.use)[: len(plans)]
         known = np.nan_to_num(errors, nan=np.inf)
         return plans[int(np.flatnonzero(known <= patience * known.min())[0])]
 
@@ -334,11 +335,12 @@ def tuned(
     return plan
 
 
-def _late_errors(scores: Scores, span: Span) -> list[float]:
-    """In the second half, frozen and learning together."""
+def _late_errors(scores: Scores, span: Span, use: str) -> list[float]:
+    """In the second half, learning; and frozen, where models have to do without labels."""
     late = scores.marks > span.frozen
+    part = "frozen" if use == "frozen" else "none"
     return [
-        np.sum(score.curve[late]) + np.sum(score.errors.get("frozen", {}).get("global", 0.0))
+        np.sum(score.curve[late]) + np.sum(score.errors.get(part, {}).get("global", 0.0))
         for score in scores.scores
     ]
 

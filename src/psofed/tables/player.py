@@ -238,6 +238,18 @@ class Player(Contender):
         return (own if self.shared is self.own else shared), own
 
 
+class Own(Contender):
+    """A player judged by its clients' own models, as a mix has them; it plays after the player."""
+
+    def __init__(self, player: Player) -> None:
+        self.player, self.features = player, player.features
+        self.score = Score(player.score.title, player.score.clients)
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """What the player has said, of clients that keep no model the shared one."""
+        return {p: {"global": m.get("own", m["global"])} for p, m in self.player.said.items()}
+
+
 def kind(method: Method, options: Options | None) -> Kind:
     """What a method is among candidates."""
     if rounds.relays(method):

@@ -85,13 +85,16 @@ def sane(guesses: Array) -> Array:
     return np.clip(np.nan_to_num(guesses, nan=0.0), -FAR, FAR).astype(np.float64)
 
 
-def awoken(guesses: Array, awake: Any, joined: Any) -> Array:
-    """Guesses [..., E], where a client without any label has only what others have taught it.
+def awoken(guesses: Array, count: Any, joined: Any, taps: int) -> Array:
+    """Guesses [..., E] where a client without any label has only what others have taught it.
 
-    That is the model with which it `joined`, the second expert, or its own, the first.
+    That is the model with which it `joined`, the second expert, or its own, the first. Of who joins
+    the first has not come down yet, or is near the second: that speaks for it until the client has
+    as many labels as a straight line has coefficients.
     """
     taught = np.where(joined, guesses[..., 1], guesses[..., 0])
-    return np.where(awake[..., None], guesses, taught[..., None])
+    needs = np.where(np.arange(guesses.shape[-1]) == 0, taps + 1, 1)
+    return np.where(count[..., None] >= needs, guesses, taught[..., None])
 
 
 class Mixer:

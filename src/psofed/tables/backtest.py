@@ -81,7 +81,8 @@ class _Backtest:
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
         x, y = self.delayed(block)
-        older = np.stack([self._last(y), self.past(block)], axis=-1)
+        last, ago = self._last(y), self.past(block)
+        older = np.stack([last, np.where(np.isnan(ago), last, ago)], axis=-1)
         before, _ = self.older(replace(block, x=older))
         begin = max(self.span.first - block.first, 0)
         for contender in self.contenders if begin else ():
@@ -165,10 +166,10 @@ class _Backtest:
 
 
 class Season:
-    """The label of a season ago, or the last one before it."""
+    """The label of a season ago, or the last one before it; NaN where there is none."""
 
     def __init__(self, season: int, clients: int) -> None:
-        self.labels = np.zeros((season, clients), np.float32)  # of the last rounds; 0 is the mean
+        self.labels = np.full((season, clients), np.nan, np.float32)  # of the last rounds
         self.next: int | None = None
 
     def __call__(self, block: Block) -> Array:

@@ -165,7 +165,7 @@ class Mixture(Contender):
         # By part, the moments of (guesses, label, 1), of labels that are known when the part ends.
         self.sums: dict[str, Array] = {}
         self.weights: dict[str, Array] = {}  # of each part, as they were when it began
-        self.started = np.zeros(clients, bool)  # who has had a label
+        self.labels = np.zeros(clients, np.int64)  # that each has had
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Mix what the others have said of these rounds."""
@@ -198,15 +198,16 @@ class Mixture(Contender):
         return np.stack([found[name] for name in names], axis=-1)
 
     def warm(self, x: Array, y: Array, before: Array) -> None:
-        """Who has a label has something to learn alone from."""
-        self.started |= ~np.isnan(y).all(axis=0)
+        """Who has labels has something to learn alone from."""
+        self.labels += (~np.isnan(y)).sum(axis=0)
 
     def _awake(self, guesses: Array, y: Array) -> Array:
-        """Before its first label, a client has only what others have taught it."""
+        """With few labels, a client has only what others have taught it."""
         known = ~np.isnan(y)
-        awake = self.started | (known.cumsum(axis=0) - known > 0)
-        self.started = self.started | known.any(axis=0)
-        return mixing.awoken(guesses, awake, self.player.start.any(axis=1))
+        count = self.labels + known.cumsum(axis=0) - known
+        self.labels += known.sum(axis=0)
+        taps = self.free.line.models.taps
+        return mixing.awoken(guesses, count, self.player.start.any(axis=1), taps)
 
     def _weigh(self, part: str, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""

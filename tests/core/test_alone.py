@@ -91,7 +91,11 @@ def test_a_client_leans_on_the_mean_of_all_as_on_a_label_more_for_each_coefficie
         _, known, y = drawn(count, k)
         models.follow(k, known, known, y)
         rows.append((known[~np.isnan(y)], y[~np.isnan(y)]))
-    found, square = models.leaning(), np.mean(np.vstack([u for u, _ in rows]) ** 2, axis=0)
+    either, found = np.split(models.frozen(), 2, axis=1)
+    square = np.mean(np.vstack([u for u, _ in rows]) ** 2, axis=0)
+    few = models.count[:, None] < [TAPS + 1, SIZE + TAPS + 1]
+    assert few.tolist() == [[True, True], [False, True], [False, False]]
+    np.testing.assert_array_equal(either, np.where(few[..., None], found, models.solved()))
     for model, first in ((0, SIZE), (1, 0)):
         p = SIZE + TAPS + 1 - first
         share = [len(y) / (len(y) + p) for _, y in rows]

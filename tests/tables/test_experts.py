@@ -17,6 +17,7 @@ from psofed.tables import backtest, experts, fitting, model
 from psofed.tables.experts import (
     HABITS,
     LAST,
+    LEANING,
     LINE,
     MEAN,
     MODELS,
@@ -196,8 +197,18 @@ def trusted(done, y):
         p.append(guesses[known])
         labels.append(y.T[begin : end - delay][known])
     p, labels = np.concatenate(p), np.concatenate(labels)
-    a = mixing.stacked(p.T @ p, labels @ p)
-    return dict(zip(still, a, strict=True))
+    return dict(zip(still, best_of_both(still, p, labels), strict=True))
+
+
+def best_of_both(names, p, labels):
+    """Weights where all lean on the mean of all, or none does."""
+    found = []
+    for other in (MODELS, LEANING):
+        some = [i for i, name in enumerate(names) if name not in other]
+        a = np.zeros(len(names))
+        a[some] = mixing.stacked(p[:, some].T @ p[:, some], labels @ p[:, some])
+        found.append(a)
+    return min(found, key=lambda a: np.square(p @ a - labels).sum())
 
 
 @pytest.mark.parametrize("use", ["frozen", "live"])
@@ -207,8 +218,10 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
     table = table_of(tmp_path, x, y)
     done = played(table, plan_of(table, delay, use=use))
     a = trusted(done, y)
-    assert list(a) == [OWN, *(MODELS + HABITS if use == "live" else MODELS[:2]), SHARED, MEAN]
-    assert (sum(a.get(name, 0) for name in (*MODELS[2:], *HABITS)) > 0.3) == (use == "live")
+    some = MODELS + LEANING + HABITS if use == "live" else MODELS[:2] + LEANING[:2]
+    assert list(a) == [OWN, *some, SHARED, MEAN]
+    labelled = (*MODELS[2:], *LEANING[2:], *HABITS)
+    assert (sum(a.get(name, 0) for name in labelled) > 0.3) == (use == "live")
     assert done.saved.title == "Mix with PSO-Fed M=4 uncoordinated"
     found, player = done.saved.predict(tmp_path / "made.csv"), done.mix.player
     rows = np.full(y.T.shape, np.nan)
@@ -224,8 +237,8 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
     for k in range(CLIENTS):
         wanted = u[k][:, :DIM] @ (a[OWN] * player.own[k] + a[SHARED] * player.shared)
         both = np.hstack([u[k], LABEL * older[k]])
-        for name in done.mix.free.line.names:
-            wanted += a[name] * (both[:, where(name)] @ solved[name][k])
+        for name in MODELS + LEANING:
+            wanted += a.get(name, 0) * (both[:, where(name)] @ solved[name][k])
         if use == "live":
             wanted += older[k] @ [a[name] for name in late]
         there = (y[k] != np.inf) & (np.arange(ROUNDS) >= done.season)
@@ -239,10 +252,10 @@ def where(name):
 
 
 def solved_by_hand(y, u, older, delay):
-    """Models of all clients [K, n] by name, which lean on the mean of all."""
+    """Models of all clients [K, n] by name, alone and leaning on the mean of all."""
     found, rho = {}, np.full(DIM + TAPS + 3, alone.RIDGE_LINE)
     rho[:DIM] = alone.RIDGE
-    for name in MODELS:
+    for name, leaning in zip(MODELS, LEANING, strict=True):
         rows = []
         for label, inner, past in zip(y, u, older, strict=True):
             known = np.isfinite(label)
@@ -254,7 +267,8 @@ def solved_by_hand(y, u, older, delay):
         mean = np.average(w, axis=0, weights=[count / (count + p) for *_, count in rows])
         square = np.diag(sum(A for A, *_ in rows)) / sum(count for *_, count in rows)
         T = np.diag(np.maximum(p * square, rho[where(name)]))
-        found[name] = [mean + np.linalg.solve(A + T, q - A @ mean) for A, q, _ in rows]
+        found[name] = w
+        found[leaning] = [mean + np.linalg.solve(A + T, q - A @ mean) for A, q, _ in rows]
     return found
 
 
@@ -268,7 +282,7 @@ def test_the_part_that_was_not_used_for_any_choice_is_predicted_with_weights_of_
     names = done.mix.still
     p = np.stack([done.said["choice", name] for name in names], axis=-1)[begin : end - 3]
     known = np.isfinite(y.T[begin : end - 3])
-    a = mixing.stacked(p[known].T @ p[known], y.T[begin : end - 3][known] @ p[known])
+    a = best_of_both(names, p[known], y.T[begin : end - 3][known])
     np.testing.assert_allclose(done.mix.weights["frozen"], a, atol=1e-6)
     late = slice(done.span.frozen, None)
     wanted = sum(weight * done.said["frozen", n][late] for n, weight in zip(names, a, strict=True))

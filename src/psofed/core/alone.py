@@ -112,14 +112,14 @@ class Alone:
         n = self.q.shape[1]
         return n + sum(here.stop - here.start for here in parts(n, self.size, self.older))
 
-    def leaning(self) -> Array:
-        """The same, where few labels let a client lean on the mean of all, w-, and not on 0.
+    def frozen(self) -> Array:
+        """All models as `solved`, then each leaning on the mean of all clients, w-, and not on 0.
 
         w = w- + (A + T)^-1 (q - A w-): a model of p coefficients leans on w- as on p more labels.
-        In the mean, a client with N labels has the weight N / (N + p).
+        In the mean, a client with N labels has the weight N / (N + p). If N < p, both lean.
         """
-        w, square = self.solved(), np.einsum("kii->i", self.A) / max(self.count.sum(), 1)
-        P = penalty(w.shape[-1], self.size)
+        alone, square = self.solved(), np.einsum("kii->i", self.A) / max(self.count.sum(), 1)
+        w, P = alone.copy(), penalty(alone.shape[-1], self.size)
         for model, here in enumerate(parts(w.shape[-1], self.size, self.older)):
             p = here.stop - here.start
             share = self.count / (self.count + p)
@@ -127,7 +127,8 @@ class Alone:
             T = np.diag(np.maximum(p * square, P)[here])
             for k, (A, q) in enumerate(zip(self.A[:, here, here], self.q[:, here], strict=True)):
                 w[k, model, here] = mean + np.linalg.solve(A + T, q - A @ mean)
-        return w
+            alone[self.count < p, model] = w[self.count < p, model]
+        return np.concatenate([alone, w], axis=1)
 
     def _solved(self, k: int) -> Array:
         return solved(self.A[k], self.q[k], self.taps, self.older)

@@ -2,7 +2,8 @@
 
 A straight line and a ridge regression learned alone, the last label, the label of a season ago.
 The mix learns whom to trust while labels come (core/mixing.py). Frozen, it has one weight for each
-kind of model, the same for all clients, which were right for models frozen earlier.
+kind of model, the same for all clients, which were right for models frozen earlier; and lines and
+ridge regressions lean on the mean of all clients, if that was right for those.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ OWN, START, LINE, RIDGE, LAST, SEASON = stage.EXPERTS
 SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
 MODELS = (LINE, RIDGE, "line with labels", "ridge with labels")  # in the order of core/alone.py
+LEANING = tuple(f"{name}, leaning on all" for name in MODELS)
 TITLES = ("Line, alone", "Ridge regression, alone", "Line with older labels, alone",
           "Ridge regression with older labels, alone")  # fmt: skip
 
@@ -54,8 +56,9 @@ class Regression(Contender):
         room = int(np.sqrt(NUMBERS / clients)) - taps - 1 - self.older
         self.size = int(np.clip(room, 0, features.dim))  # d: many clients have fewer cosines each
         self.models = alone.Alone(clients, self.size, taps, self.older)
-        self.names = MODELS if self.older else MODELS[:2]
-        self.frozen: dict[str, Array] = {}  # [K, names, n] by part
+        some = len(MODELS) if self.older else 2
+        self.names, self.leaning = MODELS[:some], LEANING[:some]
+        self.frozen: dict[str, Array] = {}  # [K, 2 names, n] by part: as learned, and leaning
         self.guesses: dict[str, dict[str, Array]] = {}  # [B, K] by part, then by model
 
     def warm(self, x: Array, y: Array, before: Array) -> None:
@@ -68,15 +71,16 @@ class Regression(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict and learn in each round, client by client."""
         parts = span.overlap(lot.first, len(lot.y))
-        found = {part: np.zeros((*lot.y.shape, len(self.names)))
+        found = {part: np.zeros((*lot.y.shape, len(self.names) * (1 + (part in parts))))
                  for part in ("prequential", *parts)}  # fmt: skip
         for begin, end in span.cuts(lot.first, len(lot.y)):
             for part in parts:
                 if begin >= span.parts[part][0] and part not in self.frozen:
-                    self.frozen[part] = self.models.leaning()
+                    self.frozen[part] = self.models.frozen()
             here = slice(begin - lot.first, end - lot.first)
             self._some(lot.part(begin, end), {part: each[here] for part, each in found.items()})
-        self.guesses = {part: dict(zip(self.names, np.moveaxis(each, -1, 0), strict=True))
+        names = self.names + self.leaning
+        self.guesses = {part: dict(zip(names, np.moveaxis(each, -1, 0), strict=False))
                         for part, each in found.items()}  # fmt: skip
         self.said = {part: {"global": each[LINE]} for part, each in self.guesses.items()}
         return self.said
@@ -97,8 +101,8 @@ class Regression(Contender):
 
     def vectors(self, weights: dict[str, float], dim: int) -> tuple[Array, Array]:
         """Their sum: of the inputs [K, D + L + 1], of older labels [K, 2]."""
-        a = np.array([weights.get(name, 0.0) for name in self.names])
-        w = np.einsum("m,kmn->kn", a, self.models.leaning())
+        a = np.array([weights.get(name, 0.0) for name in self.names + self.leaning])
+        w = np.einsum("m,kmn->kn", a, self.models.frozen())
         w, older = np.split(w, [w.shape[1] - self.older], axis=1)
         unused = np.zeros((len(w), dim - self.size))
         w = np.concatenate([w[:, : self.size], unused, w[:, self.size :]], axis=1)
@@ -159,7 +163,7 @@ class Mixture(Contender):
         self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
         self.online = stage.EXPERTS
         # What a mix that is not changed any more has.
-        some = (*MODELS, *HABITS) if use == "live" else MODELS[:2]
+        some = (*MODELS, *LEANING, *HABITS) if use == "live" else (*MODELS[:2], *LEANING[:2])
         self.still = (OWN, *some, SHARED, MEAN)
         self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
         # By part, the moments of (guesses, label, 1), of labels that are known when the part ends.
@@ -221,11 +225,21 @@ class Mixture(Contender):
         """One weight for each kind of model, which would have been best for frozen ones so far."""
         some = sum(self.sums.values(), np.zeros(()))
         if some.any():
-            return mixing.stacked(some[:-2, :-2], some[:-2, -2])
+            G, h = some[:-2, :-2], some[:-2, -2]
+            return min((self._stacked(G, h, out) for out in (MODELS, LEANING)),
+                       key=lambda a: float(a @ G @ a - 2 * a @ h))  # fmt: skip
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
+        learned |= {LEANING[i]: learned.pop(name) for i, name in enumerate(MODELS[:2])}
         found = np.array([learned.get(name, 0.0) for name in self.still])
         found += np.finfo(np.float64).tiny  # all of them may be 0 next to a perfect habit
         return np.asarray(found / found.sum())
+
+    def _stacked(self, products: Array, with_label: Array, out: Sequence[str]) -> Array:
+        """Without some models: all lean on the mean of all clients, or none does."""
+        some = [i for i, name in enumerate(self.still) if name not in out]
+        a = np.zeros(len(self.still))
+        a[some] = mixing.stacked(products[np.ix_(some, some)], with_label[some])
+        return a
 
     def late(self) -> tuple[float, float]:
         """Errors over the variance of the last part: with the weights of now, and of a mean.

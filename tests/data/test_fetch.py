@@ -1,8 +1,6 @@
 """The air-quality data is fetched, checked and written; here from a server on this machine."""
 
-import importlib.util
 import io
-import sys
 import threading
 import zipfile
 from contextlib import ExitStack
@@ -10,16 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from helpers import ROOT
 from psofed.errors import InputError
 
-_path = ROOT / "benchmarks" / "fetch_air_quality.py"
-if not _path.exists():
-    pytest.skip("benchmarks/ is not here", allow_module_level=True)
-_spec = importlib.util.spec_from_file_location("fetch_air_quality", _path)
-fetching = importlib.util.module_from_spec(_spec)
-sys.modules["fetch_air_quality"] = fetching
-_spec.loader.exec_module(fetching)
+fetching = pytest.importorskip("fetch_air_quality")  # of benchmarks/
 
 NAMES = ("Aotizhongxin", "Changping", "Dingling", "Dongsi", "Guanyuan", "Gucheng", "Huairou",
          "Nongzhanguan", "Shunyi", "Tiantan", "Wanliu", "Wanshouxigong")  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from masked_sums import masked_world, shared_keys
 
+from helpers.loopback import World, altered, disk
 from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.errors import InputError
 from psofed.federation.stage import within
@@ -19,12 +19,6 @@ from psofed.fleet.protocol.member import Member
 from psofed.simulate import montecarlo
 from psofed.stages import mask as masks
 from psofed.stages.privacy import Privacy
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
-
-from masked_sums import masked_world, shared_keys
-
-from helpers.loopback import World, altered, disk
 
 PLAIN, SELF = 4, 5  # worlds without and with self-masks: cohorts of 5 and 6
 

@@ -1,22 +1,13 @@
 """Kernel LMS with a dictionary, as its papers say, beside the script that compares it."""
 
-import importlib.util
-import sys
 from math import exp
 
 import numpy as np
 import pytest
 
-from helpers import ROOT
 from psofed.experiment import Experiment
 
-_path = ROOT / "benchmarks" / "dictionary_klms.py"
-if not _path.exists():
-    pytest.skip("benchmarks/ is not here", allow_module_level=True)
-_spec = importlib.util.spec_from_file_location("dictionary_klms", _path)
-script = importlib.util.module_from_spec(_spec)
-sys.modules["dictionary_klms"] = script
-_spec.loader.exec_module(script)
+script = pytest.importorskip("dictionary_klms")  # of benchmarks/
 
 FEW = Experiment(clients=1, cohort=1, rounds=60, runs=2, test_samples=20, dtype="float64")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from masked_sums import shared_keys
 
 from helpers.battery import network
 from helpers.virtual_disk import Chance, VirtualDisk
@@ -32,10 +31,6 @@ from psofed.simulate import any_method
 from psofed.simulate.onerun import some_runs
 from psofed.stages.checks import outliers
 from psofed.stages.noise import PUBLIC, SPENT, noise_in
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
-
-from masked_sums import shared_keys
 
 SAMPLE, CLIENT = Privacy(epsilon=4.0), Privacy(epsilon=4.0, level="client", uploads=5)
 METHODS = (

@@ -7,15 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.battery import POLICIES, network
 from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.cli.run import PRESETS
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.federation.learners import linear, nlms
+from psofed.federation.membership import Change
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.methods import psofed
+from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
+from psofed.stages.mix import MixOptions
+from psofed.stages.privacy import Privacy
+from psofed.streams import function, paper
 
 
 def preset(name):
@@ -35,9 +41,41 @@ def test_every_preset_is_an_experiment(name):
     assert experiment.methods[0].name == ("onlinefed" if experiment.privacy is None else "psofed")
 
 
-def test_a_shared_world_of_run_0_survives_toml():
-    shared = Experiment(world=0)
-    assert experiments.parse(tomllib.loads(shared.to_toml())) == shared
+OWN = (
+    psofed.Options(4, features=Features(dim=12)), onlinefed.Options(learner=linear.Options()),
+    psofed.Options(3, features=Features(dim=12), learner=nlms.Options(0.1)),
+)  # fmt: skip
+FLEET = (
+    Change(4, add=(100, 101)), Change(6, exclude=(0,)), Change(9, remove=(2,), add=(108,)),
+    Change(13, readmit=(0,)), Change(17, restore=8, void=15), Change(21, restore=19, keep=True),
+)  # fmt: skip
+GIVEN = [
+    {"world": 0}, {"absent": 0.5}, {"targets": "noisy"}, {"judge": "personal"}, {"fleet": FLEET},
+    {"methods": OWN}, {"learner": nlms.Options(0.3)},
+    *({"learner": each, "methods": (psofed.Options(2),)}
+      for each in (linear.Options(), network.Options(5))),
+    {"mix": MixOptions(season=5, trust=(0.3, 0.1, 0.2, 0.2, 0.1, 0.1))},
+    {"privacy": Privacy(masks=True, least=4, epsilon=2.0, level="client", clip_change=0.5),
+     "methods": (onlinefed.Options(),)},
+    *({"stream": each} for each in (paper.Options(away=0.5, stay=10.0, late=5, spread=1.0),
+      paper.Options(inputs="iid", period=20), function.Options(paper.f, taps=4, late=5))),
+    *({"methods": (psofed.Options(3, policy=policy), psofed.Options(3))} for policy in POLICIES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", GIVEN, ids=lambda given: "-".join(given))
+def test_what_is_given_is_written_and_read_again_and_nothing_else_is(changes, tmp_path):
+    made, path = Experiment(**changes), tmp_path / "given.toml"
+    path.write_text(made.to_toml(), encoding="utf-8")
+    assert experiments.read(path) == made
+    # What is usual is not written, so that older files and digests stay the same.
+    table, usual = made.to_table(), Experiment(privacy=Privacy()).to_table()
+    assert ("features" in table) == made.learner.featured
+    assert table.keys() - usual.keys() == changes.keys() - usual.keys()
+    assert not usual.keys() & {"absent", "targets", "judge", "fleet", "learner", "mix", "privacy"}
+    assert not usual["stream"].keys() & {"away", "stay", "late"}
+    own = [options.keys() & {"features", "learner", "policy"} for options in usual["methods"]]
+    assert not any(own)
 
 
 @pytest.mark.parametrize("name", ["private", "lean-private"])
@@ -116,6 +154,8 @@ WRONG = {
     "cohort = 101": "cohort is 101, but there are only 100 clients; use 1 to 100",
     "evaluate_every = 9000": "evaluate_every is 9000, but there are only 5000 rounds; use 1 to 5000",
     "dtype = 'half'": 'dtype is \'half\'; use "float32" or "float64"',
+    "targets = 'dirty'": 'targets is \'dirty\'; use "clean" or "noisy"',
+    "judge = 'own'": "judge is 'own'",
     "features = 3": "features is 3, a whole number; use a table",
     "[features]\ndim = 0": "features.dim is 0; use a number above 0",
     "[features]\nname = 'exponential'\ndim = 3": "features.dim is 3, but these features come in pairs",

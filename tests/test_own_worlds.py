@@ -7,7 +7,7 @@ import pytest
 
 from helpers.battery import network
 from psofed.errors import InputError
-from psofed.experiment import Experiment, Features, parse
+from psofed.experiment import Experiment, Features
 from psofed.federation.learners import linear, nlms
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import montecarlo, onerun
@@ -48,16 +48,6 @@ def test_methods_beside_one_with_its_own_are_what_they_were():
         assert np.array_equal(one.traffic, other.traffic[:, 1:4])
         assert np.array_equal(one.floors, other.floors)
     assert len(after[3].floors) == 2
-
-
-def test_the_file_of_an_experiment_gives_it_back():
-    mixed = experiment(*PLAIN, *OWN)
-    table = mixed.to_table()
-    assert parse(table) == mixed
-    assert [("features" in each, "learner" in each) for each in table["methods"][3:]] == [
-        (True, False), (False, True), (False, True), (True, True)
-    ]  # fmt: skip
-    assert table["methods"][6]["learner"] == {"name": "nlms", "epsilon": 0.1}
 
 
 def test_titles_say_what_a_method_has_of_its_own():

@@ -1,6 +1,5 @@
 """Policies: what they reduce to under every method, their draws, what they cost, mistakes in them."""
 
-import tomllib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from helpers.battery import METHODS, POLICIES, fits, holds, prepare, small, stepwise
 from helpers.mistakes import is_named
-from psofed import experiment as experiments
 from psofed.cli.laws import of_stages
 from psofed.compare import budget
 from psofed.core.seeds import Seeds
@@ -225,9 +223,8 @@ def test_the_usual_deadline_fits_online_fed_with_the_usual_cohort():
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
-def test_a_policy_survives_toml_and_shows_in_the_title(policy):
+def test_a_policy_shows_in_the_title_and_is_not_compiled(policy):
     one = small(psofed.Options(shared=3, policy=policy), psofed.Options(shared=3))
-    assert experiments.parse(tomllib.loads(one.to_toml())) == one
     assert one.methods[0].title() == f"PSO-Fed M=3 uncoordinated, {policy.describe()}"
     assert replace(one.methods[0], label="mine").title() == "mine"
     with_policy, without = one.start(one.task(0))

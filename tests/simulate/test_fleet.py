@@ -10,7 +10,7 @@ from helpers.battery import METHODS
 from psofed.cli.laws.drivers import played, prepare, small
 from psofed.cli.laws.executors import compare_methods
 from psofed.errors import InputError
-from psofed.experiment import parse, read
+from psofed.experiment import parse
 from psofed.federation.membership import Change
 from psofed.methods import fedavg, local, memofed, psofed
 from psofed.rivals.policies import importance
@@ -41,14 +41,6 @@ def told(experiment):
         local = moment.clients.get("w", np.empty(0)).copy()
         found.append((method.models(moment.server, moment.clients).copy(), local, sent.copy()))
     return found
-
-
-def test_changes_are_written_to_a_file_and_read_again(tmp_path):
-    experiment = small(psofed.Options(3), fleet=STORY)
-    path = tmp_path / "fleet.toml"
-    path.write_text(experiment.to_toml(), encoding="utf-8")
-    assert read(path) == experiment
-    assert "fleet" not in small(psofed.Options(3)).to_table()
 
 
 @pytest.mark.parametrize(

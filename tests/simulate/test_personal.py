@@ -11,7 +11,7 @@ from psofed.cli.laws.drivers import played
 from psofed.compare.comparing import compare_methods
 from psofed.compare.search import Pilot
 from psofed.errors import InputError
-from psofed.experiment import Experiment, Features, parse
+from psofed.experiment import Experiment, Features
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.report import comparisons, runs
 from psofed.rivals import ditto, fedpoe, pofmkl, raw
@@ -133,10 +133,6 @@ def test_a_comparison_tunes_for_the_error_that_it_reports():
     assert "own model" in "\n".join(map(str, comparisons.blocks(made)))
 
 
-def test_the_setting_is_written_and_read_and_refused_where_it_means_nothing():
-    assert parse(SMALL.to_table()) == SMALL
-    assert "judge" not in replace(SMALL, judge="global").to_table()
+def test_the_theory_refuses_it():
     with pytest.raises(InputError, match='judge is "personal", but the theory'):
         predict_curves(replace(SMALL, methods=(psofed.Options(4),)))
-    with pytest.raises(InputError, match="judge is 'own'"):
-        replace(SMALL, judge="own")

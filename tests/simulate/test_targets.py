@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 from helpers.battery import network
 from helpers.drivers import deployment
-from psofed import experiment as experiments
-from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import lms
 from psofed.fleet import samples
 from psofed.methods import fedavg, local, onlinefed, psofed
 from psofed.simulate import draws, montecarlo
-from psofed.simulate.finished import identity
 from psofed.simulate.onerun import one_run
 from psofed.streams import paper
 from psofed.theory import prediction
@@ -87,15 +84,3 @@ def test_a_deployed_server_tests_on_the_targets_that_its_file_names():
     assert [samples.targets(plan) for plan in plans] == ["noise-free targets", "noisy targets"]
     measured = replace(plans[0], deploy=replace(plans[0].deploy, test="test.csv"))
     assert samples.targets(measured) == "measured targets"
-
-
-def test_a_file_keeps_the_targets_and_only_where_they_are_not_clean(tmp_path):
-    assert "targets" not in SMALL.to_toml()
-    (tmp_path / "noisy.toml").write_text(NOISY.to_toml())
-    assert experiments.read(tmp_path / "noisy.toml") == NOISY
-    assert identity(SMALL)["experiment"] != identity(NOISY)["experiment"]
-
-
-def test_targets_that_do_not_exist_are_refused():
-    with pytest.raises(InputError, match='targets is \'dirty\'; use "clean" or "noisy"'):
-        replace(SMALL, targets="dirty")

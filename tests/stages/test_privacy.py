@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import psofed
 from psofed import Experiment, FedAvg, FedProx, InputError, OnlineFed, PSOFed
-from psofed.experiment import parse
 from psofed.stages import mask as masks
 from psofed.stages import privacy as accountant
 from psofed.stages.mask import Pairs
@@ -156,13 +155,6 @@ def test_devices_compute_their_noise_without_dp_accounting():
 
 
 MASKS = Privacy(masks=True)
-
-
-def test_what_is_set_is_written_and_read_back_and_nothing_else():
-    assert "privacy" not in Experiment(privacy=Privacy()).to_table()
-    privacy = Privacy(masks=True, least=4, epsilon=2.0, level="client", clip_change=0.5)
-    there = Experiment(privacy=privacy, methods=(OnlineFed(),))
-    assert parse(there.to_table()).privacy == privacy
 
 
 @pytest.mark.parametrize(

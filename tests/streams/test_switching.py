@@ -12,7 +12,7 @@ from helpers.battery import METHODS
 from psofed.cli.laws.drivers import exchange, played, prepare, small, stepwise
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.experiment import parse, read
+from psofed.experiment import parse
 from psofed.federation.membership import Change
 from psofed.federation.round import relays
 from psofed.methods import centralised, fedavg, paofed, psofed
@@ -26,7 +26,6 @@ STREAMS = {
     "drift": paper.Options(period=20, inputs="iid"),
     "function": function.Options(paper.f, taps=4),
 }
-every_stream = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 GOING = {o.name: o for o in METHODS if not (o.gapless or o.policy)}  # one setting of each
 
 
@@ -55,7 +54,7 @@ def test_clients_are_off_for_their_share_of_the_time_and_late_ones_come_evenly_a
     assert np.abs(on[:, :100].mean(axis=0) - np.arange(1, 101) / 100).max() < 0.03
 
 
-@every_stream
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(stream):
     shaky = replace(stream, away=0.5, stay=10.0)
     seeds, ids = Seeds(1), np.arange(4)
@@ -68,16 +67,6 @@ def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(s
     assert not stream.gaps
     nobody = stream.samples(seeds, ids[:0], 0, 40)  # as in a run in which no client is ever on
     assert nobody.x.shape[:2] == nobody.noise.shape == (0, 40)
-
-
-@every_stream
-def test_a_stream_without_switches_is_written_as_before(stream, tmp_path):
-    table = small(psofed.Options(3), stream=stream).to_table()["stream"]
-    assert not {"away", "stay", "late"} & table.keys()
-    experiment = small(psofed.Options(3), stream=replace(stream, late=5))
-    path = tmp_path / "switched.toml"
-    path.write_text(experiment.to_toml(), encoding="utf-8")
-    assert read(path) == experiment
 
 
 @pytest.mark.parametrize("options", GOING.values(), ids=GOING)
@@ -153,9 +142,7 @@ def test_absent_clients_are_never_asked_and_the_others_all_are():
         assert asked == set(task.cohorts.present().tolist())
 
 
-def test_the_test_set_covers_absent_clients_too_and_nobody_absent_is_written_as_nothing():
+def test_the_test_set_covers_absent_clients_too():
     everybody, some = (small(psofed.Options(3), absent=share) for share in (0.0, 0.5))
     a, b = (draw_test(e, e.task(0)) for e in (everybody, some))
     assert np.array_equal(a.target, b.target)
-    assert "absent" not in everybody.to_toml()
-    assert "absent = 0.5" in some.to_toml()

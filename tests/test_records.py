@@ -165,12 +165,6 @@ def test_a_record_of_another_version_is_refused_by_name_whatever_else_is_in_it(
     assert str(caught.value).startswith(f"was written by {named}")
 
 
-def test_a_record_without_a_version_is_damaged():
-    rest = {key: value for key, value in header().items() if key != "version"}
-    with pytest.raises(DamagedError, match="header makes no sense"):
-        unpack(sealed(rest, bytes(16)))
-
-
 def test_a_model_and_a_checkpoint_of_another_version_are_refused_by_name(tmp_path):
     path = tmp_path / "one"
     path.write_bytes(sealed(header(version=7, made_by="3.0"), bytes(16)))
@@ -179,18 +173,21 @@ def test_a_model_and_a_checkpoint_of_another_version_are_refused_by_name(tmp_pat
             load(path)
 
 
+USUAL = b'{"version": 1, "sequence": 1, "about": {}, "arrays": []}'
+
+
 @pytest.mark.parametrize(
     "text",
     [
         b"[" * 100_000, b'{"about": ' * 50_000, b"\xff\xfe", b"", b"3", b"null", b"[]",
-        b'{"sequence": 1, "about": {"a": NaN}, "arrays": []}',
-        b'{"sequence": 1, "about": {"a": 1e999}, "arrays": []}',
-        b'{"sequence": 1, "about": {"a": "\\ud800"}, "arrays": []}',
-        b'{"sequence": 1' + b"0" * 5000 + b', "about": {}, "arrays": []}',
-        b'{"sequence": 1, "about": {}, "arrays": []}' + b" " * records.HEADER,
+        USUAL.replace(b'"version": 1, ', b""), USUAL.replace(b"{}", b'{"a": NaN}'),
+        USUAL.replace(b"{}", b'{"a": 1e999}'), USUAL.replace(b"{}", b'{"a": "\\ud800"}'),
+        USUAL.replace(b'"sequence": 1', b'"sequence": 1' + b"0" * 5000),
+        USUAL + b" " * records.HEADER,
     ],
 )  # fmt: skip
 def test_headers_that_are_hard_to_read_are_damaged(text):
+    assert unpack(sealed(USUAL)).sequence == 1
     with pytest.raises(DamagedError, match="header"):
         unpack(sealed(text))
 

@@ -17,9 +17,9 @@ from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import local, onlinefed, periodic, psofed
-from psofed.rivals import topk
+from psofed.rivals import pdlms, topk
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.stages.attacks import constant, labels, perturbation, scale, stuck
+from psofed.stages.attacks import constant, ipm, labels, perturbation, scale, stuck
 from psofed.stages.attacks.contract import Attackers
 from psofed.stages.privacy import Privacy
 from psofed.stages.surroundings import attack_in
@@ -94,6 +94,12 @@ def test_clients_that_learn_alone_are_harmed_by_labels_and_by_nothing_else():
         assert np.array_equal(found, honest) is same
         kept = np.setdiff1d(np.arange(5), bad)
         assert np.array_equal(found[:, kept], honest[:, kept])
+
+
+def test_an_attack_on_what_a_server_knows_is_refused_where_there_is_none():
+    world = small(pdlms.Options(shared=5), attack=ipm.Options(share=0.4))
+    with pytest.raises(InputError, match="has no server"):
+        stepwise(world)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.29, 0.5, 0.9])

@@ -47,11 +47,3 @@ def test_a_sheet_that_declares_entities_is_refused(tmp_path):
             new.writestr(name, bomb.encode() + old.read(name))
     with pytest.raises(InputError, match="it declares entities"):
         rows(path)
-
-
-def test_an_attack_on_what_a_server_knows_is_refused_where_there_is_none(psofed, tmp_path):
-    text = 'rounds = 9\nruns = 1\nmethods = [{ name = "pdlms", shared = 5 }]\n'
-    (tmp_path / "a.toml").write_text(f'{text}[attack]\nname = "ipm"\nshare = 0.1\n')
-    result = psofed("run", "a.toml")
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
-    assert "has no server" in result.stderr

@@ -8,7 +8,6 @@ import pytest
 from helpers import drivers
 from helpers.battery import small
 from psofed.cli.laws.drivers import world
-from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.federation.clients import stacked
 from psofed.fleet.protocol import in_memory
@@ -17,7 +16,6 @@ from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.rivals import raw
-from psofed.rivals.policies import fedcs
 from psofed.simulate.draws import draw, draw_test
 
 ZERO = np.array([0])
@@ -88,8 +86,3 @@ def test_a_client_that_missed_the_beginning_of_a_block_does_not_upload_an_older_
         with pytest.raises(RefusedError, match="round 15 belongs to a block that began without us"):
             one.take_part(15, b"")
         assert one.take_part(16, down) == b""
-
-
-def test_a_policy_needs_a_sample_of_everybody_in_every_round():
-    with pytest.raises(InputError, match="policy needs a sample of every client"):
-        world(psofed.Options(3, policy=fedcs.Options()), "gaps")

@@ -16,8 +16,9 @@ from psofed.federation import schema
 from psofed.federation.options import geometric
 from psofed.methods import centralised, fedavg, memofed, paofed, psofed
 from psofed.rivals import asofed, cmfl, fedscr, pdlms, pdrls, psorls, quantised, raw, structured
-from psofed.rivals.policies import importance, optimal
+from psofed.rivals.policies import fedcs, importance, optimal
 from psofed.stages.defences import krum
+from psofed.streams import paper
 
 CLASSES = [schema.load("psofed.methods", name).Options for name in schema.names("psofed.methods")]
 
@@ -117,8 +118,10 @@ def test_options_that_do_not_fit_are_refused_by_name(says):
         (raw.Options(solver="ridge"), {"learner": network.Options()}, "which needs a linear model"),
         (memofed.Options(), {"cohort": 6, "defence": krum.Options()}, "whose server has no fold"),
         (pdlms.Options(graph="complete"), {"clients": 2001}, "2000 clients at most"),
+        (psofed.Options(policy=fedcs.Options()), {"stream": paper.Options(late=5)},
+         "policy needs a sample of every client"),
     ],
-)
+)  # fmt: skip
 def test_what_a_method_cannot_do_in_this_experiment_is_refused(options, changes, says):
     with pytest.raises(InputError, match=says):
         Experiment(methods=(options,), **changes)

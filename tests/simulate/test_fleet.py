@@ -47,7 +47,10 @@ def told(experiment):
     ("changes", "said"),
     [
         ({"fleet": (Change(30, add=(5,)),)}, "fleet[0].round is 30, but there are 30 rounds"),
-        ({"fleet": (Change(3, add=(4,)),)}, "fleet[0].add has 4; use 5 or more"),
+        (
+            {"fleet": (Change(3, add=(4,)),)},
+            "fleet[0].add has 4; use 5 or more: numbers are never used again",
+        ),
         ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is no member"),
         (
             {"fleet": (Change(9, add=(5,)), Change(3, remove=(5,)))},

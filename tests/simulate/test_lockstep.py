@@ -78,10 +78,3 @@ def test_what_is_drawn_ahead_is_what_each_client_draws(coordinated):
         assert ahead(others, 5).tolist() == [
             schedule.entries(i, 5).tolist() for i in others.tolist()
         ]
-
-
-def test_cohorts_asked_for_one_by_one_are_those_of_all_rounds():
-    cohorts = UniformCohorts(Seeds(1), clients=20, size=7)
-    rounds = np.arange(400)
-    assert np.array_equal(cohorts.cohort(rounds), [cohorts.cohort(n) for n in rounds.tolist()])
-    assert np.array_equal(cohorts.cohort(3), cohorts.cohort(rounds)[3])

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from psofed.core import equations, features
+from psofed.core import features
 from psofed.core.seeds import Seeds
 
 values = st.floats(-10, 10, width=32)
@@ -28,24 +26,3 @@ def test_waves_approximate_the_gaussian_kernel(draw):
 def test_exponential_features_have_norm_one_exactly():
     z = features.exponential(Seeds(0), 60, 4, 2.0)(np.random.default_rng(0).normal(size=(50, 4)))
     assert np.allclose(np.square(z).sum(-1), 1, atol=1e-14)
-
-
-@given(arrays(float, 5, elements=values), arrays(float, 5, elements=values), values)
-def test_a_step_of_one_over_the_power_removes_the_error(w, z, y):
-    z = z + 0.5 + np.abs(z)
-    equations.lms(w, z, y, 1 / (z @ z))
-    assert abs(y - w @ z) < 1e-9
-
-
-@given(st.data())
-def test_fold_is_eq_11_as_printed(data):
-    dim, cohort = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
-    w = data.draw(arrays(float, dim, elements=values))
-    models = data.draw(arrays(float, (cohort, dim), elements=values))
-    shared = data.draw(st.integers(1, dim))
-    order = data.draw(st.lists(st.permutations(range(dim)), min_size=cohort, max_size=cohort))
-    windows = np.array(order)[:, :shared]
-    masks = (windows[:, :, None] == np.arange(dim)).any(axis=1)
-    expected = np.where(masks, models, w).mean(axis=0)
-    equations.fold(w, windows, equations.share(models, windows), np.full(cohort, 1 / cohort))
-    assert np.allclose(w, expected, rtol=1e-12, atol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.schedule import Rotating, Sequential, Stochastic, UniformCohorts, is_even
+from psofed.core.schedule import Rotating, Sequential, UniformCohorts, is_even
 from psofed.core.seeds import Seeds, subsets
 from psofed.errors import InputError
 from psofed.federation.membership import Change, FleetCohorts, FleetHistory
@@ -18,17 +18,6 @@ from psofed.methods.psofed import Options
 def windows(draw):
     dim = draw(st.integers(2, 24))
     return dim, draw(st.integers(1, dim)), draw(st.integers(-30, 30)), draw(st.booleans())
-
-
-@given(windows(), st.integers(0, 50), st.booleans())
-def test_the_closed_form_is_the_circular_shift(window, n, coordinated):
-    dim, shared, shift, block = window
-    schedule = Sequential(Seeds(3), dim, shared, shift, coordinated, block)
-    diagonal = np.zeros(dim)
-    diagonal[schedule.entries(4, 0)] = 1
-    for _ in range(n):
-        diagonal = np.roll(diagonal, shift)
-    assert sorted(schedule.entries(4, n)) == np.flatnonzero(diagonal).tolist()
 
 
 @given(windows(), st.booleans())
@@ -70,15 +59,6 @@ def test_a_late_round_does_not_overflow():
     assert schedule.entries(0, n).tolist() == [(s + 10**9 * n) % 7 for s in (0, 1)]
 
 
-@given(st.integers(1, 12), st.integers(0, 10**9))
-def test_stochastic_windows_are_fresh_and_both_ends_draw_the_same(shared, n):
-    own = Stochastic(Seeds(0), 12, shared, coordinated=False)
-    common = Stochastic(Seeds(0), 12, shared, coordinated=True)
-    assert np.array_equal(own.entries(3, n), own.draw([3], [n])[0])
-    assert np.array_equal(common.entries(3, n), common.entries(8, n))
-    assert len(set(own.entries(3, n))) == shared
-
-
 def test_cohorts_are_a_function_of_the_round_alone():
     cohorts = UniformCohorts(Seeds(0, run=2), clients=100, size=4)
     whole = cohorts.cohort(np.arange(50))
@@ -88,14 +68,6 @@ def test_cohorts_are_a_function_of_the_round_alone():
 
 def cohorts(clients, size, *changes, seed=0):
     return FleetCohorts(Seeds(seed), clients, size, history=FleetHistory(clients, changes))
-
-
-@given(st.integers(1, 30), st.data())
-def test_a_fleet_that_does_not_change_has_the_cohorts_it_always_had(clients, data):
-    size, seed = data.draw(st.integers(1, clients)), data.draw(st.integers(0, 99))
-    fleet, plain = cohorts(clients, size, seed=seed), UniformCohorts(Seeds(seed), clients, size)
-    for n in data.draw(st.lists(st.integers(0, 10**6), min_size=1, max_size=5)):
-        assert fleet.cohort(n).tolist() == plain.cohort(n).tolist()
 
 
 @given(st.integers(2, 20), st.integers(0, 50), st.data())

@@ -116,6 +116,8 @@ def test_all_executors_agree(learner):
         world = replace(SMALL, features=features, learner=learner)
         for found in compare_methods(world, 30):
             assert found.passed, found
+            assert found.against == "lockstep"
+            assert "messages" in found.differences
         engine = compare_methods(replace(world, methods=world.methods[:2]), 30)
         assert all("engine" in each.differences for each in engine) == native.available()
 

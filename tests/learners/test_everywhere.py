@@ -10,7 +10,6 @@ from helpers.battery import METHODS, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
 from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.cli.laws.drivers import STREAMS, compiled
-from psofed.cli.laws.executors import compare_methods
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -20,7 +19,7 @@ from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
-from psofed.methods import fedavg, memofed, onlinefed, psofed
+from psofed.methods import fedavg, onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw_test
 from psofed.tables import export, plan
@@ -103,20 +102,6 @@ def test_a_client_answers_by_its_learner():
     np.testing.assert_allclose(client.predict(x), wanted)
     assert member.answer(x[0]).y == pytest.approx(wanted[0])
     assert member.confidence.labels == 40
-
-
-def test_the_executors_of_an_experiment_are_compared():
-    methods = (psofed.Options(3), fedavg.Options(), onlinefed.Options(step=0.2))
-    made = Experiment(rounds=60, learner=network.Options(3), methods=methods, step=0.5, **FEW)
-    found = compare_methods(made, 30)
-    assert [each.case for each in found] == [options.title() for options in methods]
-    assert all(each.passed and each.against == "lockstep" for each in found)
-    assert all(each.differences.keys() == {"messages"} for each in found)
-    made = Experiment(rounds=60, methods=(psofed.Options(3), memofed.Options()), **FEW)
-    kernel, memory = compare_methods(made, 10)
-    assert kernel.differences.keys() == {"messages", "engine"}
-    assert kernel.passed
-    assert memory.passed
 
 
 def test_a_budget_is_of_the_learners_size():

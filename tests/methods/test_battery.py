@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import METHODS, every_method, exchange, prepare, samples, small, stepwise
+from helpers.battery import METHODS, every_method, exchange, prepare, small, stepwise
 from helpers.dense import dense
 from psofed.cli.laws import of_methods
 from psofed.cli.laws.drivers import STREAMS, compiled, world
 from psofed.cli.laws.rules import why_not
 from psofed.errors import InputError
-from psofed.federation.round import open_round, relays
-from psofed.fleet.protocol import in_memory
-from psofed.fleet.protocol.client import Client
+from psofed.federation.round import relays
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import fedavg, psofed
+from psofed.methods import psofed
 from psofed.simulate import family
 
 
@@ -73,19 +71,6 @@ def test_a_refused_answer_changes_nothing(k, n, answer):
     assert not server.state["w"].any()
 
 
-def test_the_same_answer_twice_counts_once_and_a_different_one_is_refused():
-    method, _ = prepare(small(psofed.Options(shared=3)))
-    server = Server(method)
-    k = server.cohort[0]
-    ones = method.encode(np.ones(3), up=True)
-    server.collect(k, 0, ones)
-    server.collect(k, 0, ones)
-    with pytest.raises(RefusedError, match="twice"):
-        server.collect(k, 0, method.encode(np.zeros(3), up=True))
-    server.commit()
-    assert server.state["w"].sum() == 3
-
-
 equal = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)
 
 
@@ -134,18 +119,3 @@ def test_the_kernel_counts_the_bytes_that_are_sent(options):
     if family.supports(method):
         counted = family.traffic(draws, [method], np.arange(draws.rounds + 1))[:, 0, 1:].T
         assert np.array_equal(counted, exchange(small(options)).traffic)
-
-
-@pytest.mark.parametrize("options", [psofed.Options(3, allow_uneven=True), fedavg.Options(3)])
-def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
-    method, draws = prepare(small(options))
-    x, y = samples(draws)
-    client = Client(method, 0, in_memory.source(x[0], y[0]))
-    down = open_round(method, method.server(), np.zeros(1, np.intp), 3).row(0)
-    data = b"" if down is None else method.encode(down, up=False)
-    answer = client.take_part(3, data)
-    state = {key: value.copy() for key, value in client.state.items()}
-    assert client.take_part(3, data) == answer
-    assert all(np.array_equal(client.state[key], state[key]) for key in state)
-    with pytest.raises(RefusedError, match="round 2 is over"):
-        client.take_part(2, data)

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import small
 from psofed.cli.laws.drivers import world
-from psofed.experiment import Features
 from psofed.federation.clients import stacked
-from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import MOST_WAITING, Client
-from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import fedavg, onlinefed, psofed
+from psofed.methods import fedavg, onlinefed
 from psofed.rivals import raw
-from psofed.simulate.draws import draw, draw_test
 
 ZERO = np.array([0])
 
@@ -41,26 +36,6 @@ def test_samples_that_wait_are_bounded_and_those_passed_over_are_counted():
     for i in range(3000 - MOST_WAITING, 3000):
         method.learn(alone, x[i : i + 1], z[i : i + 1], y[i : i + 1])
     np.testing.assert_array_equal(client.state["w"], alone["w"])
-
-
-@pytest.mark.parametrize("shared", [1, 4, 8, 10, 14, 19, 20])
-def test_a_live_clock_costs_less_than_a_decibel_whatever_is_shared(shared):
-    options = psofed.Options(shared)
-    changes = {"clients": 6, "cohort": 3, "rounds": 250, "features": Features(dim=20), "step": 0.5}
-    experiment = small(options, **changes)
-    task = experiment.task(0, wire="float64")
-    (method,), draws = experiment.start(task), draw(experiment, task, everybody=True)
-    x, y = drivers.samples(draws)
-    server, team = Server(method), [Client(method, k) for k in range(6)]
-    for n in range(250):
-        for k, client in enumerate(team):
-            client.learn(x[k, n : n + 1], y[k, n : n + 1])
-        for k, invitation in server.invite().items():
-            server.collect(k, n, team[k].take_part(n, invitation))
-        server.commit()
-    lockstep, live = in_memory.run(method, x, y).models[-1], server.model
-    errors = [10 * np.log10(draw_test(experiment, task).mse(w)) for w in (lockstep, live)]
-    assert errors[1] < errors[0] + 1
 
 
 def test_who_relays_samples_sends_the_newest_and_counts_the_others():

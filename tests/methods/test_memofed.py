@@ -164,14 +164,6 @@ def test_a_client_waits_until_its_unknowns_are_more_than_the_numbers_it_sends(si
     assert memofed.Options(size=size).floor(10) == memofed.Options(size=min(size, 10)).floor(200)
 
 
-def test_nothing_travels_before_clients_have_enough_samples():
-    options = memofed.Options(budget=None, size=6, least=17)
-    method, _, x, y = prepare(small(options, rounds=40))
-    sent = in_memory.run(method, x, y).traffic[:, :2].sum(axis=1)
-    assert not sent[:16].any()
-    assert (sent[16:] > 0).all()
-
-
 def with_gaps(y, seed):
     """Labels of which many are missing: the first client has none for long, the last has few."""
     luck = np.random.default_rng(seed)

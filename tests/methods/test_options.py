@@ -3,13 +3,11 @@
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import network
-from psofed.core.schedule import Groups, Rotating
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
@@ -39,18 +37,6 @@ def test_values_to_try_grow_geometrically_and_are_never_none(least, most):
     values = geometric(least, most)
     assert values == tuple(sorted(set(values)))
     assert values == (least,) or least <= values[0] <= values[-1] <= most
-
-
-@given(st.integers(1, 40), st.data())
-def test_groups_have_all_entries_and_only_those_that_fill_the_last_twice(dim, data):
-    shared = data.draw(st.integers(1, dim))
-    count = -(-dim // shared)
-    turns = Rotating(np.array([[data.draw(st.integers(0, count - 1))]]), 1, count)
-    windows = [Groups(turns, dim, shared).entries(0, n) for n in range(count)]
-    assert all(len(set(window.tolist())) == shared for window in windows)
-    often = np.bincount(np.concatenate(windows), minlength=dim)
-    assert set(often.tolist()) <= {1, 2}
-    assert often.sum() - dim == -dim % shared
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.name)

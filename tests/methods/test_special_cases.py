@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.battery import exchange, prepare, same, samples, simulate, small
+from helpers.battery import prepare, same, samples, simulate, small
 from psofed.fleet.protocol import in_memory
 from psofed.methods import centralised, fedavg, local, onlinefed, paofed, periodic, psofed
 from psofed.rivals import (
@@ -84,16 +84,6 @@ def test_an_empty_cohort_is_local_only():
     alone = in_memory.run(method, *samples(draws))
     assert not alone.models.any()
     assert np.abs(alone.local - simulate(small(local.Options()))).max() <= 1e-12
-
-
-def test_traffic_is_m_over_d_exactly_and_m_over_e_of_fedavg_costs_the_same():
-    full = exchange(small(onlinefed.Options())).traffic.sum(axis=0)
-    for m in range(1, 11):
-        part = exchange(small(psofed.Options(shared=m))).traffic.sum(axis=0)
-        assert (part[:2] * 10 == full[:2] * m).all()
-        if m in (1, 2, 5):
-            average = exchange(small(fedavg.Options(local_steps=10 // m))).traffic.sum(axis=0)
-            assert (part[:2] == average[:2]).all()
 
 
 def without_knobs(steps):

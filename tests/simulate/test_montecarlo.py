@@ -100,16 +100,6 @@ def test_running_sums_are_the_mean_and_the_standard_error(mse):
     assert np.isclose(paired.stderr, 10 / np.log(10) * spread, rtol=1e-4, atol=1e-6)
 
 
-def test_a_paired_difference_has_the_smaller_error():
-    curves = montecarlo.run(Experiment(clients=20, rounds=300, runs=10, test_samples=400))
-    paired = curves.difference(3, 0, "200")
-    alone = [curves.point(j, "200") for j in (3, 0)]
-    assert np.isclose(paired.value, alone[0].value - alone[1].value)
-    assert paired.stderr < np.hypot(alone[0].stderr, alone[1].stderr)
-    itself = curves.difference(0, 0, "steady")
-    assert itself.value == itself.stderr == 0
-
-
 def test_one_run_has_no_standard_error_and_still_a_table():
     curves = montecarlo.run(replace(SMALL, runs=1))
     assert np.isnan(curves.stderr).all()

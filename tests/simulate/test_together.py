@@ -13,8 +13,8 @@ from helpers.battery import METHODS, TRIED
 from psofed.core import native
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import fedavg, memofed, psofed
-from psofed.rivals import pdlms, quantised, topk
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed
+from psofed.rivals import etpsofed, pdlms, qsgd, quantised, topk
 from psofed.simulate import onerun
 from psofed.simulate.onerun import one_run, some_runs
 from psofed.stages.checks import outliers
@@ -113,7 +113,11 @@ def test_clients_that_never_take_part_need_no_place_and_change_nothing(options, 
 def test_methods_are_what_they_are_alone_where_most_clients_are_never_selected():
     """Compiled, several runs at once, one by one: places of clients are those of each group."""
     many = replace(SMALL, clients=500, rounds=20)
-    methods = psofed.Options(3), memofed.Options(), fedavg.Options()
+    methods = (
+        psofed.Options(3), memofed.Options(), fedavg.Options(), onlinefed.Options(),
+        topk.Options(), local.Options(), qsgd.Options(), etpsofed.Options(4),
+        quantised.Options(4, bits=2, reference="last"),
+    )  # fmt: skip
     found = one_run(replace(many, methods=methods), 1)
     for j, options in enumerate(methods):
         alone = one_run(replace(many, methods=(options,)), 1)

@@ -118,19 +118,6 @@ def test_what_is_sent_does_not_depend_on_the_mix(options):
     assert plain.client.take_part(0, frame) == mixed.client.take_part(0, frame)
 
 
-def test_the_trust_of_a_client_survives_its_process():
-    files = disk()
-    first = member(files=files)
-    x, y = samples(80)
-    first.client.learn(x[:60], y[:60])
-    first.save()
-    again = member(files=files)
-    for one in (first, again):
-        one.client.learn(x[60:], y[60:])
-    assert again.answer(x[0]).y == first.answer(x[0]).y
-    assert np.array_equal(again.client.state["mix memory"], first.client.state["mix memory"])
-
-
 def test_mistakes_in_the_table_of_a_file_are_named():
     for table, found in (
         ({"season": 0}, "mix.season"),

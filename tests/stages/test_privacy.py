@@ -58,21 +58,6 @@ def test_masks_of_two_rounds_or_runs_have_nothing_in_common():
     assert all((a != b).mean() > 0.99 for a in sent for b in sent if a is not b)
 
 
-@pytest.mark.parametrize("self_masks", [False, True])
-def test_a_server_that_lies_reads_one_upload_unless_there_are_self_masks(self_masks):
-    everybody, cohort, n = pairs(4, self_masks), [0, 1, 2, 3], 3
-    words = np.arange(4 * SIZE, dtype=np.uint32).reshape(4, SIZE)
-    victim = everybody[0].hidden(words[0], cohort, n)
-    # The others are told that client 0 has not answered, and client 0 that all have.
-    revealed = [everybody[k].revealed(cohort, [1, 2, 3], n) for k in (1, 2, 3)]
-    found = victim.copy()
-    for k, seeds in zip((1, 2, 3), revealed, strict=True):
-        at = [w[0] for w in masks.wanted(k, cohort, [1, 2, 3], everybody[k])].index("pair")
-        mask = masks.stream(seeds[16 * at : 16 * at + 16], SIZE)
-        found = found - masks.signed(mask, 0, k)
-    assert (found == words[0]).all() == (not self_masks)
-
-
 @given(st.lists(st.floats(-60, 60), min_size=3, max_size=9))
 def test_the_mean_is_off_by_half_a_step_at_most(values):
     scale = Privacy(masks=True).scale(len(values))

@@ -7,8 +7,10 @@ import json
 import re
 import sys
 import types
+from dataclasses import replace
 
 import notebooks
+import numpy as np
 import pytest
 
 import psofed
@@ -171,4 +173,7 @@ def test_an_interrupted_cell_keeps_its_runs_and_its_line(cell):
     with pytest.raises(psofed.Interrupted, match="after 2 of 3 runs"):
         psofed.run(FEW, 1, on_run=stop, progress=True)
     assert "2 runs in" in cell[-1]
-    assert psofed.finished_runs().runs == 2
+    kept = psofed.finished_runs()
+    assert np.array_equal(kept.mse, psofed.run(replace(FEW, runs=2), 1, progress=False).mse)
+    for shown in (repr(kept), kept._repr_html_()):
+        assert "2 of 3 runs" in shown

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -222,26 +220,6 @@ def test_predictions_name_the_methods_without_a_theory():
     assert known.title == "PSO-Fed M=2 uncoordinated"
     with pytest.raises(psofed.InputError, match="none with a theory: FedAvg E=5"):
         psofed.predict_curves(mixed.only([1]))
-
-
-def test_finished_runs_are_kept_when_python_is_interrupted():
-    seen = []
-
-    def stop(total):
-        seen.append(total.runs)
-        if total.runs == 2:
-            raise KeyboardInterrupt
-
-    many = psofed.Experiment(clients=5, rounds=10, runs=9, test_samples=20)
-    with pytest.raises(psofed.Interrupted, match=r"after 2 of 9 runs: psofed\.finished_runs\(\)"):
-        psofed.run(many, 1, on_run=stop)
-    kept = psofed.finished_runs()
-    assert kept.runs == 2
-    assert np.array_equal(kept.mse, psofed.run(replace(many, runs=2), 1).mse)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert "2 of 9 runs" in repr(kept)
-        assert "2 of 9 runs" in shown(kept)
 
 
 def test_methods_that_a_budget_makes_equal_are_compared_once():

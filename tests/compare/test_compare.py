@@ -19,8 +19,6 @@ from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.report import comparisons as words
 from psofed.rivals import topk
 from psofed.simulate import montecarlo
-from psofed.streams import paper
-from psofed.streams.contract import about, measured
 
 SMALL = Experiment(
     clients=12, cohort=3, rounds=400, runs=2, test_samples=100, features=Features(dim=20),
@@ -93,31 +91,6 @@ def test_there_is_one_reference_and_it_comes_first_and_controls_last():
 def test_no_option_hides_what_a_method_declares(name):
     own = {f.name for f in fields(schema.load("psofed.methods", name).Options)}
     assert not (own - {f.name for f in fields(Common)}) & set(dir(Common))
-
-
-class Bare:
-    """A stream of somebody else: the contract and nothing more."""
-
-    name, independent, taps = "bare", True, 4
-
-    def __init__(self):
-        self.inner = paper.Options(inputs="iid")
-
-    def samples(self, *args):
-        return self.inner.samples(*args)
-
-    def snapshot(self, *args):
-        return self.inner.snapshot(*args)
-
-
-def test_a_stream_that_declares_nothing_runs_as_one_that_could():
-    ours = replace(SMALL, rounds=40, stream=paper.Options(inputs="iid"), evaluate_every=10)
-    theirs = replace(ours, stream=Bare())
-    assert not about(theirs.stream).changes
-    assert not measured(theirs.stream)
-    assert about(theirs.stream).input_law(ours.task(0).seeds, np.arange(3)) is None
-    assert np.array_equal(montecarlo.run(ours).mse, montecarlo.run(theirs).mse)
-    assert fit(theirs, psofed.Options(5), 0.2) == fit(ours, psofed.Options(5), 0.2)
 
 
 def test_a_cost_is_that_of_the_encoded_messages():

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from psofed.core import features
 from psofed.core.seeds import Seeds
 
-values = st.floats(-10, 10, width=32)
 DRAWS = 400  # independent feature maps for each kernel
 
 

@@ -20,6 +20,17 @@ def windows(draw):
     return dim, draw(st.integers(1, dim)), draw(st.integers(-30, 30)), draw(st.booleans())
 
 
+@given(windows(), st.integers(0, 50), st.booleans())
+def test_the_closed_form_is_the_circular_shift(window, n, coordinated):
+    dim, shared, shift, block = window
+    schedule = Sequential(Seeds(3), dim, shared, shift, coordinated, block)
+    diagonal = np.zeros(dim)
+    diagonal[schedule.entries(4, 0)] = 1
+    for _ in range(n):
+        diagonal = np.roll(diagonal, shift)
+    assert sorted(schedule.entries(4, n)) == np.flatnonzero(diagonal).tolist()
+
+
 @given(windows(), st.booleans())
 def test_each_entry_travels_m_times_in_d_rounds_where_coverage_holds(window, coordinated):
     dim, shared, shift, block = window

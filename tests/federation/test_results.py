@@ -13,6 +13,7 @@ import pytest
 from helpers.loopback import disk
 from helpers.skeletons import TOML, experiment, put, skeleton
 from psofed import experiment as experiments
+from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation import plugins
@@ -104,8 +105,12 @@ def test_a_stream_that_is_written_nowhere_is_refused_when_it_is_written():
         made = Experiment(clients=4, rounds=5, runs=1, test_samples=10, stream=stream)
         with pytest.raises(InputError, match=words):
             made.to_toml()
-        found = runs.render(montecarlo.run(made, 1), "python", {})
+        curves = montecarlo.run(made, 1)
+        found = runs.render(curves, "python", {})
         assert "cannot be read back" in found["experiment.toml"].decode()
+        usual = replace(made, stream=paper.Options())
+        assert np.array_equal(curves.mse, montecarlo.run(usual, 1).mse)
+        assert budget.cost(made, onlinefed.Options()) == budget.cost(usual, onlinefed.Options())
 
 
 def test_a_result_keeps_path_digest_and_source_and_repeats_itself(mine, tmp_path, psofed):

@@ -16,11 +16,6 @@ from psofed.theory import moments
 from psofed.theory.system import System
 
 
-def line(x):
-    """A linear f of three inputs."""
-    return 0.5 * x[..., 0] - 0.3 * x[..., 1] + 0.2 * x[..., 2]
-
-
 def given_system(masks, shift, dim, clients, cohort, step, idle=True):
     """PSO-Fed with windows as given: one row for all clients, or one for each."""
     masks = np.atleast_2d(masks)

@@ -8,7 +8,6 @@ import pytest
 
 from helpers import drivers
 from helpers.battery import METHODS, every_method, exchange, prepare, small, stepwise
-from helpers.dense import dense
 from psofed.cli.laws import of_methods
 from psofed.cli.laws.drivers import STREAMS, compiled, world
 from psofed.cli.laws.rules import why_not
@@ -32,15 +31,6 @@ def test_every_method_obeys_every_rule(options):
             broken.append(error)
     if broken:
         raise ExceptionGroup("rules that do not hold", broken)
-
-
-def test_the_dense_reference_gives_the_same_models():
-    tried = 0
-    for options in METHODS:
-        if not options.gapless and (found := dense(world(options, "steady"))) is not None:
-            assert np.abs(found - stepwise(world(options, "steady"))).max() <= 1e-12
-            tried += 1
-    assert tried == 5
 
 
 # How many of the methods, in the settings of the battery, a rule says nothing about.

@@ -224,19 +224,6 @@ def test_what_forgets_follows_an_f_that_changes(stream):
     assert forgets < remembers - 1
 
 
-@given(
-    st.integers(1, 9), st.sampled_from([None, 2, 4, 7]), st.sampled_from([3, 6, 15]),
-    st.booleans(), st.integers(0, 99),
-)  # fmt: skip
-def test_messages_come_back_from_their_bytes(size, bits, moments, told, seed):
-    values, luck = Values(size, bits, "float64", (moments,)), np.random.default_rng(seed)
-    more = luck.standard_normal(moments * told).astype(np.float16)
-    message = np.concatenate([values.quantise(luck.standard_normal(size)), more])
-    data = values.encode(message, up=True)
-    assert np.array_equal(values.decode(data, up=True), message)
-    assert len(data) == values.uploaded(len(message))
-
-
 @given(st.sampled_from([None, 2, 4, 7]), st.sampled_from([(3,), (6, 15)]), st.booleans(),
        st.binary(max_size=24))  # fmt: skip
 def test_bytes_that_nobody_can_have_sent_are_refused(bits, moments, up, data):

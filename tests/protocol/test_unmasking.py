@@ -9,7 +9,6 @@ import pytest
 from masked_sums import masked_world, shared_keys
 
 from helpers.loopback import World, altered, disk
-from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.errors import InputError
 from psofed.federation.stage import within
 from psofed.fleet.protocol import wire
@@ -63,20 +62,6 @@ class Table(World):
         if self.server.seal():
             self.ask()
         return self.server.commit()
-
-
-@both
-def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
-    table = Table(number)
-    for _ in range(8):
-        table.ask()
-        assert table.server.seal() == (number == SELF)
-        table.ask()
-        assert table.server.commit().void == ""
-    w, _ = simulate(table.plan, 8)
-    assert np.abs(table.model - w).max() <= 1e-12
-    (found,) = compare_methods(table.plan.experiment, 8)
-    assert found.passed
 
 
 def test_too_few_are_no_sum():

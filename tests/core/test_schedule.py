@@ -104,17 +104,6 @@ def test_every_member_is_selected_equally_often_whenever_it_joined():
     assert np.abs(share[present] - 1 / 7).max() < 0.005
 
 
-@given(st.integers(0, 30))
-def test_many_rounds_at_once_are_the_rounds_one_by_one(seed):
-    changes = Change(7, add=(4,)), Change(20, remove=(0, 1, 2)), Change(31, exclude=(3,))
-    fleet = cohorts(4, 2, *changes, seed=seed)
-    members, counts = fleet.many(np.arange(40))
-    alone = [fleet.cohort(n).tolist() for n in range(40)]
-    assert members.tolist() == [k for cohort in alone for k in cohort]
-    assert counts.tolist() == list(map(len, alone))
-    assert counts[-1] == 1  # one member is left
-
-
 words = st.integers(0, 2**40)
 
 

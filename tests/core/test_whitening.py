@@ -18,7 +18,6 @@ from psofed.experiment import Experiment, Features
 from psofed.federation.learners import lms, nlms
 from psofed.methods import centralised, fedavg, memofed, onlinefed, psofed
 from psofed.simulate import kernel
-from psofed.simulate.onerun import one_run
 from psofed.tables import export
 
 SMALL = Experiment(
@@ -89,17 +88,6 @@ def test_the_compiled_map_is_the_one_in_numpy_and_samples_do_not_mix(base, size,
     assert np.abs(fast(x) - u).max() <= close * np.abs(u).max()
     assert np.array_equal(fast(x[1:2, 4:]), fast(x)[1:2, 4:])
     assert (fast is not found) == native.available()
-
-
-def test_a_rotation_of_all_features_changes_no_prediction_of_lms():
-    plain = Features(dim=16)
-    turned = replace(plain, basis="whitened", size=16, whiten=0.0)
-    methods = onlinefed.Options(), fedavg.Options(local_steps=3), centralised.Options()
-    world = replace(SMALL, features=plain, methods=methods)
-    # u is z, turned and divided by the root of E|z|^2, for which the step makes up.
-    power = float(drawn(plain)[0].correlation(*drawn(turned)[1]).trace())
-    other = replace(world, features=turned, step=world.step * power)
-    assert np.allclose(one_run(world, 0).mse, one_run(other, 0).mse, rtol=1e-10)
 
 
 def test_the_basis_is_the_one_of_memo_fed():

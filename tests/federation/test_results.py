@@ -168,13 +168,6 @@ def test_an_error_in_the_plug_in_is_reported_as_its_own(tmp_path, psofed, monkey
     assert not (tmp_path / "result").exists()
 
 
-def test_another_process_needs_no_file(mine, tmp_path):
-    expected = montecarlo.run(mine, 1)
-    (tmp_path / "mine.py").unlink()
-    found = montecarlo.run(mine, pool=montecarlo.fresh_processes(1))
-    assert np.array_equal(found.mse, expected.mse)
-
-
 DEPLOYED = TOML + '[deploy]\nwire = "float64"\n'
 
 

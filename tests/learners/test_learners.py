@@ -45,15 +45,6 @@ def test_the_gradient_of_a_network_is_that_of_finite_differences(hidden, taps, s
     assert learner.predict(first, x) == 0
 
 
-@given(seed=st.integers(0, 99), step=st.floats(0.01, 1.9), epsilon=st.floats(1e-6, 1.0))
-def test_normalised_lms_is_its_formula_and_never_overshoots(seed, step, epsilon):
-    learner, rng = nlms.Options(epsilon), np.random.default_rng(seed)
-    w, z = rng.standard_normal((2, 6))
-    before, error = w.copy(), learner.learn(w, z, 3.0, step)
-    np.testing.assert_allclose(w, before + step * error * z / (epsilon + z @ z), rtol=1e-10)
-    assert abs(3.0 - w @ z) <= abs(error) * (1 + 1e-9)
-
-
 def test_without_features_z_is_the_inputs_and_a_constant_and_the_linear_learner_is_lms_on_it():
     x, y = np.random.default_rng(0).standard_normal((5, 3)), np.arange(5.0)
     world = Experiment(learner=linear.Options(), methods=(onlinefed.Options(),))

@@ -13,9 +13,6 @@ from psofed.cli.laws.drivers import STREAMS, compiled, world
 from psofed.cli.laws.rules import why_not
 from psofed.errors import InputError
 from psofed.federation.round import relays
-from psofed.fleet.protocol.server import Server
-from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import psofed
 from psofed.simulate import family
 
 
@@ -44,21 +41,6 @@ SKIPPED = {
 def test_the_rules_that_are_skipped_are_as_many_as_they_were():
     skips = Counter(rule.__name__ for rule in of_methods.RULES for o in METHODS if why_not(rule, o))
     assert skips == SKIPPED
-
-
-@pytest.mark.parametrize(
-    ("k", "n", "answer"),
-    [(0, 1, b"\0" * 24), (9, 0, b"\0" * 24), (None, 0, b"\0" * 23), (None, 0, b"\xff" * 24)],
-    ids=["another round", "not invited", "wrong length", "not a number"],
-)
-def test_a_refused_answer_changes_nothing(k, n, answer):
-    method, _ = prepare(small(psofed.Options(shared=3)))
-    server = Server(method)
-    k = server.cohort[0] if k is None else k
-    with pytest.raises(RefusedError):
-        server.collect(k, n, answer)
-    server.commit()
-    assert not server.state["w"].any()
 
 
 equal = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)

@@ -9,7 +9,6 @@ import pytest
 from helpers.extra import Extra
 from helpers.hostile import HOSTILE
 from helpers.opened import SMALL, press
-from helpers.portraits import fitted
 from psofed import experiment as experiments
 from psofed.compare import budget, tuning
 from psofed.experiment import Features
@@ -18,7 +17,9 @@ from psofed.report import advice as advices
 from psofed.report import comparisons, fits, runs
 from psofed.report.page import minus
 from psofed.simulate import montecarlo
+from psofed.streams.data import reading
 from psofed.streams.data.columns import Columns
+from psofed.tables import example, fitting
 from psofed.tables.advice import Advice, Choice, Limits
 from psofed.tables.plan import Plan
 
@@ -108,7 +109,14 @@ def test_the_page_of_an_advice_has_candidates_that_are_only_text(opened):
 @pytest.fixture(scope="module")
 def fit():
     """A quick fit of the example."""
-    return fitted()
+    columns = Columns(
+        target="pollutant", time=("time",), client="station", calendar=("hour", "weekday"),
+        categorical=("wind_from",), lags=(1,), lags_of={"wind": (2,)}, target_lags=(12,),
+        missing={"traffic": "indicator", "temperature": "skip"},
+    )  # fmt: skip
+    methods = (psofed.Options(10),)
+    plan = Plan(columns, label_delay=6, dim=40, width=2.0, step=0.4, methods=methods)
+    return fitting.fit(reading.read(example.PATH, columns), plan)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import csv
 import gzip
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ import psofed as lib
 from helpers import drivers
 from helpers.battery import METHODS, exchange, small, stepwise
 from helpers.loopback import Line, disk, plan
-from helpers.spiked import Options as Spiked
 from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
 from psofed.fleet.broker import Address
@@ -24,9 +24,23 @@ from psofed.report import comparisons, files
 from psofed.simulate import montecarlo, onerun
 from psofed.simulate.finished import Accumulator
 from psofed.stages.checks.contract import Check
+from psofed.streams import paper
 from psofed.tables import example, fitting
 
-WRONG = Spiked(client=1, when=12)
+
+@dataclass(frozen=True)
+class Spiked(paper.Options):
+    """The paper's stream with a sensor that is wrong once: client 1 reads -999 in round 12."""
+
+    name: ClassVar[str] = "spiked"
+
+    def samples(self, seeds, clients, first, stop, dtype=np.float64, memory=None):
+        found = super().samples(seeds, clients, first, stop, dtype, memory)
+        wrong = np.equal.outer(clients, np.full(1, 1)) & (np.arange(first, stop) == 12)
+        return replace(found, noise=np.where(wrong, -999 - found.clean, found.noise).astype(dtype))
+
+
+WRONG = Spiked()
 TIGHT = lib.OutliersCheck(factor=6.0, window=7)
 
 

@@ -9,12 +9,11 @@ from helpers.loopback import disk, plan
 from psofed import experiment as experiments
 from psofed.core import alone, mixing
 from psofed.errors import InputError
-from psofed.federation.stage import answer
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
-from psofed.methods import local, onlinefed, psofed
+from psofed.methods import local, psofed
 from psofed.simulate import montecarlo
 from psofed.stages.checks import none
 from psofed.stages.mix import EXPERTS, MixOptions
@@ -106,18 +105,6 @@ def test_an_operator_may_see_whom_a_client_trusts_for_six_bytes():
     assert np.allclose(np.frombuffer(server.reports[0].trust, np.uint8), 255 * weights, atol=0.5)
 
 
-@pytest.mark.parametrize("options", [psofed.Options(2), onlinefed.Options()], ids=lambda o: o.name)
-def test_what_is_sent_does_not_depend_on_the_mix(options):
-    plain, mixed = member(None, options=options), member(options=options)
-    assert plain.plan.digest == mixed.plan.digest
-    x, y = samples(60)
-    for one in (plain, mixed):
-        one.client.learn(x, y)
-    down = plain.client.method.download(plain.client.method.server(), np.array([0]), 0)
-    frame = plain.client.method.encode(down.values[0], up=False)
-    assert plain.client.take_part(0, frame) == mixed.client.take_part(0, frame)
-
-
 def test_mistakes_in_the_table_of_a_file_are_named():
     for table, found in (
         ({"season": 0}, "mix.season"),
@@ -127,17 +114,6 @@ def test_mistakes_in_the_table_of_a_file_are_named():
     ):
         with pytest.raises(InputError, match=found):
             experiments.parse({"mix": table})
-
-
-def test_without_a_mix_the_answer_is_that_of_the_own_model():
-    one = member(None)
-    x, y = samples(20)
-    one.client.learn(x, y)
-    z = one.client.method.task.features(x[:1])
-    assert answer(one.client.method, one.client.state, x[:1], z) == pytest.approx(
-        z @ one.client.model
-    )
-    assert len(EXPERTS) == 6
 
 
 def test_personal_errors_of_a_simulation_are_those_of_the_mixes():

@@ -15,7 +15,7 @@ from psofed.streams.data import reading as tables
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data import table as spools
 from psofed.streams.data.columns import Columns
-from psofed.streams.data.recipe import Past, forward
+from psofed.streams.data.recipe import Past
 from psofed.streams.data.rounds import Delay, Rounds, sampled
 
 
@@ -186,23 +186,6 @@ def test_lags_look_back_by_time_and_see_no_label_before_it_is_known(tmp_path):
     assert block.x[5, 0].tolist() == pytest.approx([6, 5, 3])
 
 
-def test_categories_are_those_of_the_warm_up(tmp_path):
-    text = "t,wind,y\n0,N,1\n1,S,2\n2,E,3\n3,N,4"
-    table = read(tmp_path, text, ALONE)
-    encoder = recipes.learn(table, 2)
-    assert encoder.names == ["wind=N", "wind=S"]
-    (block,) = Rounds(table, encoder).blocks()
-    assert block.x[:, 0].tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
-
-
-def test_calendar_inputs_are_waves(tmp_path):
-    columns = Columns(target="y", time=("t",), calendar=("hour",))
-    text = "t,a,y\n2024-03-01T00:00,1,1\n2024-03-01T06:00,2,2"
-    encoder, block, _ = encoded(tmp_path, text, columns)
-    assert encoder.names == ["a", "sin hour", "cos hour"]
-    assert block.x[1, 0, 1:] == pytest.approx([1, 0], abs=1e-9)
-
-
 def test_scaling_is_frozen_after_the_warm_up(tmp_path):
     lines = ["t,a,y"] + [f"{t},{t % 2 if t < 10 else 1000},{t % 2}" for t in range(20)]
     table = read(tmp_path, "\n".join(lines), ALONE)
@@ -217,15 +200,6 @@ def test_moments_of_parts_make_the_moments_of_the_whole(values, cut):
     parts = recipes.merge(recipes.moments(whole[:cut]), recipes.moments(whole[cut:]))
     for ours, theirs in zip(parts, recipes.moments(whole), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-3)
-
-
-@given(st.lists(st.one_of(st.just(float("nan")), st.floats(-9, 9)), min_size=1, max_size=30))
-def test_held_values_are_the_last_known_ones(values):
-    last, wanted = float("nan"), []
-    for value in values:
-        last = last if np.isnan(value) else value
-        wanted.append(last)
-    np.testing.assert_array_equal(forward(np.array(values)[:, None])[:, 0], wanted)
 
 
 @given(st.integers(1, 6), st.lists(st.integers(1, 5), min_size=1, max_size=8))
@@ -266,7 +240,7 @@ def test_a_long_silence_costs_no_rounds_and_no_labels(tmp_path):
 
 def test_columns_survive_a_round_trip_and_refuse_two_roles():
     columns = Columns(target="y", time=("a", "b"), client="k", missing={"*": "skip"}, lags=(1, 2),
-                      ranges={"x": (0.0, 1.0)}, calendar=("hour",))  # fmt: skip
+                      lags_of={"b": (1, 5)}, ranges={"x": (0.0, 1.0)}, calendar=("hour",))  # fmt: skip
     assert roles.parse(columns.to_table()) == columns
     with pytest.raises(InputError, match="has the target"):
         Columns(target="y", time=("t",), inputs=("y",))
@@ -292,20 +266,6 @@ def test_memory_does_not_grow_with_the_table(tmp_path, monkeypatch, step):
         assert int(table.counts.sum()) == rows
         table.spool.close()
     assert peaks[1] < (1.2 if step > 0 else 1.3) * peaks[0]
-
-
-def test_a_column_may_have_lags_of_its_own(tmp_path):
-    text = "t,a,b,y\n" + "\n".join(f"{n},{n},{-n},{n}" for n in range(30))
-    columns = Columns("y", ("t",), lags=(1,), lags_of={"b": (1, 5)},
-                      ranges={"a": (-1, 1), "b": (-1, 1)})  # fmt: skip
-    recipe, block, rounds = encoded(tmp_path, text, columns)
-    assert recipe.names == ["a", "b", "a[-1]", "b[-1]", "b[-5]"]
-    assert not block.has[:5].any()
-    # Scaled by 1 / sqrt(3), and clipped at 6.
-    assert block.x[5, 0] == pytest.approx([6, -6, 6, -6, 0])
-    assert block.x[7, 0] == pytest.approx([6, -6, 6, -6, -2 * np.sqrt(3)])
-    assert rounds.drops.counts == {"without the older rows that its lags need": 5}
-    assert roles.parse(columns.to_table()) == columns
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ FLEET = (
 )  # fmt: skip
 GIVEN = [
     {"seed": 2**63 - 1, "step": 1 / 3, "clients": 10**6, "rounds": 10**6},
-    {"features": Features("exponential", dim=40)}, {"world": 0}, {"absent": 0.5}, {"targets": "noisy"}, {"judge": "personal"}, {"fleet": FLEET},
+    {"features": Features("exponential", dim=40)}, {"world": 0}, {"absent": 0.5},
+    {"targets": "noisy"}, {"judge": "personal"}, {"fleet": FLEET},
     {"methods": OWN}, {"learner": nlms.Options(0.3)},
     *({"learner": each, "methods": (psofed.Options(2),)}
       for each in (linear.Options(), network.Options(5))),

@@ -170,7 +170,7 @@ def test_an_interrupted_cell_keeps_its_runs_and_its_line(cell):
         if total.runs == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(psofed.Interrupted, match="after 2 of 3 runs"):
+    with pytest.raises(psofed.Interrupted, match=r"after 2 of 3 runs: psofed\.finished_runs\(\)"):
         psofed.run(FEW, 1, on_run=stop, progress=True)
     assert "2 runs in" in cell[-1]
     kept = psofed.finished_runs()

@@ -61,3 +61,5 @@ def test_a_client_that_missed_the_beginning_of_a_block_does_not_upload_an_older_
         with pytest.raises(RefusedError, match="round 15 belongs to a block that began without us"):
             one.take_part(15, b"")
         assert one.take_part(16, down) == b""
+        with pytest.raises(RefusedError, match="round 11 is over"):
+            one.take_part(11, b"")

@@ -45,8 +45,10 @@ def first_of_each():
         if options.name not in found and options.learns(NETWORK):
             try:
                 world(options, NETWORK)
-            except InputError:
-                continue
+            except InputError as error:
+                if not error.field.startswith("methods"):
+                    raise
+                continue  # its M or its parts do not fit D
             found[options.name] = options
     return list(found.values())
 

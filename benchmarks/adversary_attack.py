@@ -117,7 +117,7 @@ class Attack(contract.Attack):
     def _place(self, k: Any) -> Array:
         """Which of the attackers each member is, by its number."""
         who, ids = np.asarray(self.attackers.seeds.clients(np.asarray(k))), self.attackers.ids
-        counted: Array = (ids[..., None, :] < who[..., None]).sum(axis=-1)
+        counted: Array = (ids < who[..., None]).sum(axis=-1)
         return counted
 
     def _length(self, learned: Array, base: Array, bad: Array) -> Array:

@@ -39,7 +39,6 @@ from psofed.federation.contract import (
     exchanged,
     nothing,
     rows,
-    runs_of,
     same,
     sized,
     some,
@@ -68,7 +67,7 @@ __all__ = [  # noqa: RUF022
     "Anchored", "Compressed", "LocalSteps", "OneClient", "PartialSharing", "Plain", "centralised",
     "CodedValues", "Stage",
     # What its handlers ask for.
-    "BEFORE", "Delivery", "Task", "exchanged", "runs_of", "sized",
+    "BEFORE", "Delivery", "Task", "exchanged", "sized",
     # Draws that both ends make alike: of windows, of cohorts, of anything else.
     "Ahead", "Groups", "Rotating", "Schedule", "Seeds", "UniformCohorts", "subsets",
     # Equations, for stacks of clients; compiled ones; bytes.

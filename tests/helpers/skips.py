@@ -22,6 +22,7 @@ EXPECTED = {
     "its fleet cannot change": 6,
     "it does not go live": 3,
     "it changes samples": 4,
+    "it declares `several = False`": 1,
     "it knows what others send, as no deployed client does": 4,
     "the method does not take it": 15,
 }

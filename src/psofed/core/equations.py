@@ -34,7 +34,7 @@ def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
 
 
 def at(window: Window) -> Any:
-    """The index of the entries `window` [..., M] of models [..., D]."""
+    """The index of entries [..., M] of models [..., D]; of clients [..., s] in [..., K]."""
     return (*_rows(window.shape[:-1]), window)
 
 

@@ -326,12 +326,3 @@ def exchanged(method: Method, up: bool, n: int = 0) -> Indices:
         first = cohorts.onward(0)[0]
         k = first[..., :1] if first.size else k
     return method.entries(k, n, up)
-
-
-def runs_of(k: Indices) -> tuple[Any, ...]:
-    """The index of clients k [..., s] in a server's arrays [..., client, ...].
-
-    >>> np.arange(4)[runs_of(np.array([2, 0]))].tolist()
-    [2, 0]
-    """
-    return (k,) if k.ndim == 1 else (np.arange(len(k))[:, None], k)

@@ -81,7 +81,7 @@ class Method(Plain):
         w, samples = server["w"], message.values
         z, y = self.task.features(samples[..., :-1].astype(w.dtype)), samples[..., -1]
         if self.sequential:
-            for i in np.flatnonzero(message.heard.any(axis=tuple(range(k.ndim - 1)))):
+            for i in np.unique(message.heard.nonzero()[-1]):
                 self.learner.learn(w, z[..., i, :].copy(), y[..., i].copy(), self.step)
             return
         prediction, g = self.learner.both(w[..., None, :], z)

@@ -123,33 +123,27 @@ class Method(psofed.Method):
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """Store the uploads, then fold in what arrives in this round."""
-        one = k.ndim == 1
-        w, mail, full = (server[name][None] if one else server[name] for name in STATE)
         if k.size:
-            some = k, self.late(k, n), message.values, message.heard
-            self._store(mail, full, n, *(each[None] if one else each for each in some))
-        self._arrive(w, mail, full, n)
+            self._store(server, k, n, message)
+        self._arrive(server, n)
 
-    def _store(
-        self, mail: Array, full: Array, n: int, k: Indices, delay: Indices, values: Array,
-        heard: Array,
-    ) -> None:  # fmt: skip
-        """Uploads [run, s, M] wait for the round in which they arrive, or are lost."""
-        slots = self.options.longest + 1
-        run, i = np.nonzero(heard & (delay < slots))
-        late = delay[run, i]
-        place = run, (n + late) % slots, late, k[run, i]
-        mail[place], full[place] = values[run, i], True
+    def _store(self, server: State, k: Indices, n: int, message: Message) -> None:
+        """Uploads wait for the round in which they arrive, or are lost."""
+        slots, delay = self.options.longest + 1, self.late(k, n)
+        *run, i = np.nonzero(message.heard & (delay < slots))
+        late = delay[*run, i]
+        place = *run, (n + late) % slots, late, k[*run, i]
+        server["mail"][place], server["full"][place] = message.values[*run, i], True
 
-    def _arrive(self, w: Array, mail: Array, full: Array, n: int) -> None:
+    def _arrive(self, server: State, n: int) -> None:
         """The sum over l of alpha_l times the mean of what arrives in round n with delay l."""
-        slot = n % (self.options.longest + 1)
-        here = full[:, slot]  # [run, delay, client]
+        w, slot = server["w"], n % (self.options.longest + 1)
+        here = server["full"][..., slot, :, :]  # [..., delay, client]
         change, free = np.zeros_like(w), np.ones_like(w)
-        for late in np.flatnonzero(here.any(axis=(0, 2))).tolist():
-            members, share = _first(here[:, late])
+        for late in np.unique(here.nonzero()[-2]).tolist():
+            members, share = _first(here[..., late, :])
             window = self._window(True, members, n - late)
-            news = mail[np.arange(len(w))[:, None], slot, late, members]
+            news = np.take_along_axis(server["mail"][..., slot, late, :, :], members[..., None], -2)
             news = news - equations.share(w, window)
             # Entries that a shorter delay has brought do not count.
             weight = (self.options.decay**late * share[..., None]).astype(w.dtype)
@@ -157,7 +151,7 @@ class Method(psofed.Method):
             brought = np.zeros_like(w)
             equations.add_at(brought, window, np.broadcast_to(weight, window.shape))
             free[brought > 0] = 0
-        here[:] = False
+        here[...] = False
         w += change
 
     def decode(self, data: bytes, up: bool) -> Array:
@@ -179,12 +173,9 @@ class Method(psofed.Method):
         return late.astype(np.intp)
 
 
-STATE = ("w", "mail", "full")
-
-
 def _first(there: Array) -> tuple[Indices, Array]:
-    """The clients that are there [run, m], and 1 / their number; fillers have the share 0."""
-    count = there.sum(axis=1)
-    members = np.argsort(~there, axis=1, kind="stable")[:, : count.max()]
-    share = np.take_along_axis(there, members, axis=1) / np.maximum(count, 1)[:, None]
+    """The clients that are there [..., m], and 1 / their number; fillers have the share 0."""
+    count = there.sum(axis=-1)
+    members = np.argsort(~there, axis=-1, kind="stable")[..., : count.max()]
+    share = np.take_along_axis(there, members, axis=-1) / np.maximum(count, 1)[..., None]
     return members, share

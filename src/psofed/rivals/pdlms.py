@@ -178,8 +178,7 @@ class Method(PartialSharing):
 
     def upload(self, client: State, k: Indices, n: int) -> Message:
         """phi_k on S_{k,n}; nothing if the node has no neighbours."""
-        window = self.sent(n)
-        said = equations.share(client["w"], window[k] if k.ndim == 1 else window)
+        said = equations.share(client["w"], self.sent(n)[equations.at(k)])
         if self.degrees.all():
             return whole(said)
         lonely = self.degrees[k] == 0
@@ -249,7 +248,7 @@ class Edges(NamedTuple):
 
 def _ids(k: Indices) -> tuple[int, ...]:
     """As a tuple; of several runs, all of which have the same."""
-    return tuple((k if k.ndim == 1 else k[0]).tolist())
+    return tuple(k.ravel()[: k.shape[-1]].tolist())
 
 
 def draw(options: Options, task: Task) -> Neighbours:

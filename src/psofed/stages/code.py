@@ -25,7 +25,6 @@ from psofed.federation.contract import (
     Plain,
     State,
     exchanged,
-    runs_of,
     sized,
 )
 from psofed.federation.round import rehearse
@@ -195,7 +194,7 @@ class Coded(Stage):
 
     def _at_server(self, k: Indices, window: Indices) -> Any:
         """Where the server keeps the entries of these clients."""
-        return (*(index[..., None] for index in runs_of(k)), window)
+        return (*(index[..., None] for index in equations.at(k)), window)
 
     def _coded(
         self, plain: Message, state: State, here: Any, k: Indices, n: int, up: bool

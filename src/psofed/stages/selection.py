@@ -117,7 +117,7 @@ def _invited(policy: Policy, found: Any, clients: int) -> Indices:
         raise broken(type(policy), "invite", f"returns {kind(found)}, not Invited", RIGHT)
     ids = np.asarray(found.members)
     wrong = ""
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+    if ids.shape != (ids.size,) or (ids.size and ids.dtype.kind not in "iu"):
         wrong = f"gives {found.members!r:.60}, not a list of whole numbers"
     elif outside := [k for k in ids.tolist() if not 0 <= k < clients]:
         wrong = f"names client {outside[0]}, of 0 to {clients - 1}"

@@ -195,6 +195,7 @@ def one_liar_does_no_lasting_harm(options: DefenceOptions) -> None:
             require(most < 1e3, f"after {lie}, round {n} changes the model by {most:.1e}")
 
 
+@applies(lambda options: "" if _defence(options).several else "it declares `several = False`")
 def defended_runs_are_apart(options: DefenceOptions) -> None:
     """Several runs at once, on leading axes, are to the bit what each of them is alone."""
     alone = _defence(options)

@@ -63,14 +63,12 @@ class Attack(contract.Attack):
 
     @cached_property
     def fixed(self) -> Array:
-        """u [D], or [run, 1, D], where it is the same for all and in all rounds."""
+        """u [..., 1, D], where it is the same for all and in all rounds."""
         seeds, dim = self.attackers.seeds, self.attackers.dim
         if self.options.push == "random":
-            drawn = np.where(seeds.matrix("attack push", dim) < 0, -1.0, 1.0)
-        else:
-            drawn = np.array([self._weak(each) for each in self.attackers.maps])
-            drawn = drawn if len(drawn) > 1 or not isinstance(seeds.run, int) else drawn[0]
-        return drawn if drawn.ndim == 1 else drawn[:, None]
+            return np.where(seeds.matrix("attack push", 1, dim) < 0, -1.0, 1.0)
+        weak = [self._weak(each) for each in self.attackers.maps]
+        return np.reshape(weak, (*np.shape(seeds.run), 1, dim))
 
     def _weak(self, features: Any) -> Array:
         taps = self.attackers.taps

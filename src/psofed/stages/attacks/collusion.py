@@ -31,10 +31,9 @@ class Attack(contract.Attack):
 
     @cached_property
     def target(self) -> Array:
-        """t [D], or [run, 1, D]."""
+        """t [..., 1, D]."""
         seeds = self.attackers.seeds
-        drawn = self.options.sigma * seeds.matrix("attack target", self.attackers.dim)
-        return drawn if drawn.ndim == 1 else drawn[:, None]
+        return self.options.sigma * seeds.matrix("attack target", 1, self.attackers.dim)
 
-    def offset(self, n: Any, k: Any) -> Array:
+    def offset(self, n: int, k: Any) -> Array:
         return self.target

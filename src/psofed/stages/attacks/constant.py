@@ -28,5 +28,5 @@ class Attack(contract.Attack):
     def mix(self) -> Mix:
         return Mix(own=0.0)
 
-    def offset(self, n: Any, k: Any) -> float:
+    def offset(self, n: int, k: Any) -> float:
         return self.options.value

@@ -89,16 +89,14 @@ class Attackers:
 
     @cached_property
     def ids(self) -> Indices:
-        """The malicious clients, in order: [count], or [run, count]."""
+        """The malicious clients, in order: [count], or [run, 1, count]."""
         drawn = self.seeds.world.uniforms("malicious", count=round(self.share * self.clients))
-        return subsets(drawn if drawn.ndim == 1 else drawn[:, 0], self.clients)
+        return subsets(drawn, self.clients)
 
     def among(self, k: Any) -> NDArray[np.bool_]:
-        """Which of the clients k [s], or [run, s], are malicious."""
+        """Which of the clients k [..., s] are malicious."""
         who = np.asarray(self.seeds.clients(np.asarray(k)))
-        if self.ids.ndim == 1:
-            return np.isin(who, self.ids)
-        return (who[..., None] == self.ids[:, None]).any(axis=-1)
+        return (who[..., None] == self.ids).any(axis=-1)
 
 
 class Attack:
@@ -111,8 +109,8 @@ class Attack:
         """The coefficients; None: it is no such sum, or has a `models` of its own."""
         return Mix() if type(self).models is Attack.models else None
 
-    def offset(self, n: Any, k: Any) -> Any:
-        """What is added: a number, or an array [..., D], for clients k in rounds n."""
+    def offset(self, n: int, k: Any) -> Any:
+        """What is added in round n: a number, or an array [..., D], for clients k."""
         return 0.0
 
     def models(self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None) -> Array:

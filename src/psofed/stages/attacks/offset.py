@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from psofed.stages.attacks import contract
 
 
@@ -28,6 +26,5 @@ class Attack(contract.Attack):
 
     options: Options
 
-    def offset(self, n: Any, k: Any) -> Any:
-        grown = self.options.begin + self.options.rate * np.asarray(n, float)
-        return grown[..., None] if grown.ndim else float(grown)
+    def offset(self, n: int, k: Any) -> float:
+        return self.options.begin + self.options.rate * n

@@ -40,7 +40,7 @@ class Attack(contract.Attack):
 
     options: Options
 
-    def offset(self, n: Any, k: Any) -> Array:
+    def offset(self, n: int, k: Any) -> Array:
         seeds, dim = self.attackers.seeds, self.attackers.dim
         delta = self.options.sigma * seeds.normals("attack noise", k, dim, round=n)
         chance = self.options.chance

@@ -63,6 +63,8 @@ class Options(contract.Options):
 class Defence(contract.Defence):
     """U_k <- a_k min(1, clip s / r_k) U_k, a_k the weight of client k."""
 
+    several = False
+
     def __init__(self, options: Options, setting: Setting) -> None:
         self.options, self.setting = options, setting
         self.directions = min(DIRECTIONS, max(setting.clients // 5, 1), setting.dim)
@@ -83,16 +85,6 @@ class Defence(contract.Defence):
         }  # fmt: skip
 
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
-        """What is left of the changes; several runs one after another."""
-        if k.ndim == 1:
-            return self._round(state, k, changes, entries)
-        out = np.empty_like(changes)
-        for r in range(len(k)):
-            alone = {name: array[r, ...] for name, array in state.items()}
-            out[r] = self._round(alone, k[r], changes[r], entries[r])
-        return out
-
-    def _round(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
         r, left = sizes(changes), np.zeros_like(changes)
         moved = r > 0
         if moved.any() and (s := self._scaled(state, k[moved], r[moved])) > 0:

@@ -12,7 +12,8 @@ state is a plain dict of arrays, owned by the caller; it uses no other state and
     defended(state, n, k, changes, entries) -> changes  in every round with uploads
 
 `k` are the members [..., s], `changes` their U_k [..., s, m], on the `entries` [..., s, m] of the
-model. Leading axes are several Monte-Carlo runs, which state arrays then have, too.
+model. Leading axes are several Monte-Carlo runs, which state arrays then have, too; a defence that
+declares `several = False` gets one run after another.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Opinion(NamedTuple):
 class Defence:
     """The handlers of a defence. This one remembers nothing, and has no limit to tell attackers."""
 
+    several = True  # whether `defended` takes several runs at once
+
     def __init__(self, options: Any, setting: Setting) -> None:
         self.options, self.setting = options, setting
 
@@ -98,7 +101,7 @@ class Defence:
 
 DEFENCE = Contract(
     "defence", "psofed.defences", Options, "Defence", (Defence,),
-    ("start", "defended", "passes", "opinion"), ("defended",),
+    ("start", "defended", "passes", "opinion", "several"), ("defended",),
 )  # fmt: skip
 
 
@@ -163,12 +166,13 @@ class Defended(Stage):
     def _left(
         self, state: State, k: Indices, n: int, changes: Array, entries: Indices, heard: Array
     ) -> Array:
-        """What the defence leaves; where some members sent nothing, of the others."""
-        if heard.all():
+        """What the defence leaves: of all runs at once, or run by run of the uploads there are."""
+        if self.defence.several and heard.all():
             return self.defence.defended(state, n, k, changes, entries)
         left = changes.copy()
         for r in np.ndindex(k.shape[:-1]):
-            if (here := heard[r]).any():
+            if heard[r].any():
+                here: Any = ... if heard[r].all() else heard[r]
                 some = k[r][here], changes[r][here], entries[r][here]
                 left[r][here] = self.defence.defended(_views(state, r), n, *some)
         return left

@@ -1,8 +1,8 @@
 """From the paper to the code: which function is which equation, found in the docstrings.
 
 The first line of a docstring names the equation that its function implements ("Eq. (10)."), in C
-that of the comment before it, so the index is a search for them. It is part of a page, between two
-marks:
+and JavaScript that of the comment before it, so the index is a search for them. It is part of a
+page, between two marks:
 
 python docs/_tools/paper_index.py docs/paper.md
 """
@@ -55,6 +55,7 @@ LAYERS = (
     "theory",
     "fleet",
     "tables",
+    "report",
 )
 
 
@@ -71,7 +72,7 @@ def places() -> list[Place]:
     """All of them, in the order of the layers."""
     root = Path(psofed.__file__).parent
     found = []
-    for file in sorted([*root.rglob("*.py"), *root.rglob("*.[ch]")]):
+    for file in sorted([*root.rglob("*.py"), *root.rglob("*.[ch]"), *root.rglob("*.js")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         if path.partition("/")[0] in LAYERS:
             first = docstrings(ast.parse(text)) if file.suffix == ".py" else comments(text)
@@ -91,7 +92,7 @@ def docstrings(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
 
 
 def comments(text: str) -> Iterator[tuple[str, str]]:
-    """The name of each C function and the comment before it, whose lines are one.
+    """The name of each function of C or JavaScript and the comment before it, whose lines are one.
 
     >>> list(comments("/* Eq. (9): a\\n   window. */\\nstatic void NAME(receive)(int c)\\n{"))
     [('receive', 'Eq. (9): a window.')]
@@ -99,8 +100,9 @@ def comments(text: str) -> Iterator[tuple[str, str]]:
     pattern = (
         r"/\* ((?:(?!\*/).)*?)\*/\n(?:INLINE|static|void|int64_t|double)[^{;]*?NAME\((\w+)\)\("
     )
-    for said, name in re.findall(pattern, text, re.DOTALL):
-        yield name, " ".join(said.split())
+    script = r"((?:// .*\n)+)(?:function|class) (\w+)"
+    for said, name in re.findall(pattern, text, re.DOTALL) + re.findall(script, text):
+        yield name, " ".join(said.replace("//", "").split())
 
 
 def named(line: str) -> list[tuple[int | str, bool]]:

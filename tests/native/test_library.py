@@ -1,5 +1,6 @@
 """The compiled library: what it is made of, what it agrees with, and psofed without it."""
 
+import ctypes
 import os
 import runpy
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import get_type_hints
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from helpers.plain import uncompiled
 from psofed.core import native
 from psofed.simulate import kernel
 from psofed.simulate.onerun import one_run
+from psofed.tables import player
 
 ROOT = Path(__file__).parents[2]
 compiled = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
@@ -38,7 +40,7 @@ def experiment(dtype):
     )  # fmt: skip
 
 
-KINDS = {int: "int64_t", float: "double"}
+CALLED = {"float32": "float", "float64": "double", "int": "int64_t", "bool": "uint8_t"}
 HEADER = """
 #include <stddef.h>
 #include <stdint.h>
@@ -46,31 +48,45 @@ HEADER = """
 #define REAL {real}
 #define NAME(name) name
 #include "job.h"
-#define KIND(field) _Generic((field), int64_t: "int64_t", double: "double", default: "other")
+#define TO(type) type *: #type "*", const type *: #type "*"
+#define KIND(field) _Generic((field), int64_t: "int64_t", double: "double", TO(float), \\
+    TO(double), TO(int64_t), TO(int32_t), TO(uint8_t), TO(int8_t), default: "struct")
 #define SAY(type, field) printf("%s %s %zu %zu %s\\n", #type, #field, offsetof(type, field), \\
     sizeof(((type *)0)->field), KIND(((type *)0)->field));
 int main(void) {{ {body} return 0; }}
 """
 
 
+def called(value):
+    if isinstance(value, np.ndarray):
+        return CALLED.get(value.dtype.name, f"{value.dtype}_t") + "*"
+    return {int: "int64_t", float: "double"}.get(type(value), "struct")
+
+
+@compiled
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("real", ["float", "double"])
-def test_every_field_of_the_job_is_where_c_has_it(real, tmp_path):
-    """Name, offset, size and kind: two fields that are exchanged have the same total size."""
-    kinds = [*get_type_hints(kernel.Job).values(), kernel.Job]
-    fields = [(kind, name, hint) for kind in kinds for name, hint in get_type_hints(kind).items()]
-    body = " ".join(f"SAY({kind.__name__}, {name})" for kind, name, _ in fields)
-    (tmp_path / "job.c").write_text(HEADER.format(real=real, body=body))
-    where = str(native.FOLDER)
-    command = ["gcc", "-iquote", where, str(tmp_path / "job.c"), "-o", str(tmp_path / "job")]
+@both
+def test_every_field_of_a_struct_is_where_c_has_it(dtype, tmp_path, monkeypatch):
+    """Name, offset, size and kind of each; and the size of all, where C has one more at the end."""
+    given, struct, body, expected = [], native.struct, "", []
+    monkeypatch.setattr(native, "struct", lambda values: [given.append(values), struct(values)][1])
+    one_run(experiment(dtype), 0)
+    method = experiment(dtype).start(experiment(dtype).task(0))[1]
+    y, z = np.zeros((2, 12), dtype), np.zeros((2, 12, 27), dtype)
+    lot = SimpleNamespace(first=0, y=y, fresh=z, z=z)
+    given.append(player._script(method, lot, [np.arange(3)] * 2, z[0, 0], z[0], y, y))
+    for kind, values in {type(values).__name__: values for values in given}.items():
+        structure = native._structure(type(values))
+        for name, value in values._asdict().items():
+            place = getattr(structure, name)
+            expected.append(f"{kind} {name} {place.offset} {place.size} {called(value)}")
+            body += f"SAY({kind}, {name})\n"
+        expected.append(f"{ctypes.sizeof(structure)}")
+        body += f'printf("%zu\\n", sizeof({kind}));\n'
+    (tmp_path / "job.c").write_text(HEADER.format(real=CALLED[dtype], body=body))
+    command = ["gcc", "-iquote", native.FOLDER, tmp_path / "job.c", "-o", tmp_path / "job"]
     subprocess.check_call(command)
-    printed = subprocess.check_output([tmp_path / "job"], text=True).splitlines()
-    expected = []
-    for kind, name, hint in fields:
-        place = getattr(native._structure(kind), name)
-        said = KINDS.get(hint, "other")
-        expected.append(f"{kind.__name__} {name} {place.offset} {place.size} {said}")
-    assert printed == expected
+    assert subprocess.check_output([tmp_path / "job"], text=True).splitlines() == expected
 
 
 @compiled

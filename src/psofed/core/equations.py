@@ -17,8 +17,14 @@ Window = NDArray[np.intp]
 FEW = 32
 
 
+def descent(error: Any, g: NDArray[Any], step: Any) -> NDArray[Any]:
+    """Eq. (5) and (10): mu epsilon g, by which a sample changes a model; with LMS, g is z."""
+    change: NDArray[Any] = (step * error)[..., None] * g
+    return change
+
+
 def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
-    """Eq. (5) and (10): w <- w + mu z epsilon, epsilon = y - w^T z. In place; returns epsilon.
+    """LMS: w <- w + mu z epsilon, epsilon = y - w^T z. In place; returns epsilon.
 
     Leading axes broadcast, so that one call serves one client or all of them.
 
@@ -29,7 +35,7 @@ def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
     [1.0, 0.5]
     """
     error = y - np.vecdot(w, z)
-    w += (step * error)[..., None] * z
+    w += descent(error, z, step)
     return error
 
 

@@ -75,7 +75,7 @@ class Method(Plain):
         return some(client["sample"].copy(), fresh)
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
-        """Eq. (5) for all samples: w <- w + mu sum_k a_k e_k z_k at one w, or one after another."""
+        """Eq. (5) and (10) for all samples: w <- w + mu sum_k a_k e_k z_k; or one after another."""
         if not message.heard.any():
             return
         w, samples = server["w"], message.values

@@ -44,6 +44,7 @@ from psofed.contract import (
     State,
     Task,
     at_least_one,
+    equations,
     require,
     subsets,
 )  # fmt: skip
@@ -155,7 +156,7 @@ class Method(Plain):
         """w_k <- w_k - r_k mu zeta_k."""
         w, lam, beta = client["w"], self.options.lam, self.options.beta
         prediction, g = self.learner.both(w, z)
-        change = (prediction - y)[..., None] * g
+        change = equations.descent(prediction - y, g, 1)
         if lam:
             change += lam * (w - client["received"])
         if self.options.memory:

@@ -32,6 +32,7 @@ from psofed.contract import (
     State,
     Task,
     at_least_one,
+    equations,
     require,
 )
 
@@ -79,8 +80,7 @@ class Method(Anchored):
         """A step of w_k, which is uploaded, and one of v_k."""
         v = client["own"]
         prediction, g = self.learner.both(v, z)
-        step = (self.step * (y - prediction))[..., None] * g
-        v += step - self.pull * (v - client["start"])
+        v += equations.descent(y - prediction, g, self.step) - self.pull * (v - client["start"])
         super().learn(client, x, z, y)
 
     def models(self, server: State | None, clients: State) -> Array:

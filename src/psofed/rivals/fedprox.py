@@ -27,6 +27,7 @@ from psofed.contract import (
     State,
     Task,
     at_least_one,
+    equations,
     require,
 )
 
@@ -67,5 +68,4 @@ class Method(Anchored):
         """Eq. (5) with the pull."""
         w = client["w"]
         prediction, g = self.learner.both(w, z)
-        step = (self.step * (y - prediction))[..., None] * g
-        w += step - self.pull * (w - client["start"])
+        w += equations.descent(y - prediction, g, self.step) - self.pull * (w - client["start"])

@@ -146,7 +146,7 @@ class Method(Compressed):
         """Eq. (5), projected."""
         w, space = client["w"], client["space"]
         prediction, g = self.learner.both(w, z)
-        change = (self.step * (y - prediction))[..., None] * self._coordinates(g, space)
+        change = equations.descent(y - prediction, self._coordinates(g, space), self.step)
         w += self._image(change, space)
 
     def pack(self, client: State, h: Array, k: Indices, n: int) -> Message:

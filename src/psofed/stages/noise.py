@@ -34,7 +34,7 @@ PUBLIC, SPENT = "noise public", LASTING + "noise uploads"
 
 
 class Clipped:
-    """Eq. (10) with a clipped error: w <- w + mu clip(e, +-E) g; not finite: no step."""
+    """A learner with a clipped error: w <- w + mu clip(e, +-E) g; not finite: no step."""
 
     def __init__(self, learner: Learner, most: float) -> None:
         self.learner, self.most = learner, most
@@ -46,7 +46,7 @@ class Clipped:
         known = np.isfinite(error)
         if not known.all():
             error, g = np.where(known, error, 0), np.where(known[..., None], g, 0)
-        w += (step * np.clip(error, -self.most, self.most))[..., None] * g
+        w += equations.descent(np.clip(error, -self.most, self.most), g, step)
         return error
 
 

@@ -270,7 +270,7 @@ def supports(method: Method) -> bool:
     return (kind in EXCHANGE or means) and method.task.learner.lms and native.available()
 
 
-class Script(NamedTuple):
+class Stretch(NamedTuple):
     """What the compiled code works on: the fields of its struct, in the same order."""
 
     rounds: int
@@ -296,7 +296,7 @@ class Script(NamedTuple):
 def _script(
     method: Method, lot: Lot, cohorts: list[Indices], w: Array, local_models: Array,
     of_server: Array, of_client: Array,
-) -> Script:  # fmt: skip
+) -> Stretch:  # fmt: skip
     """What happens in each round, with the windows of all members, down and up."""
     ns, sizes = np.arange(lot.first, lot.first + len(lot.y)), [len(each) for each in cohorts]
     members, n = np.concatenate(cohorts), np.repeat(ns, sizes)
@@ -312,7 +312,7 @@ def _script(
     fresh, known, y = (np.ascontiguousarray(a, w.dtype) for a in (lot.fresh, lot.z, lot.y))
     assert w.dtype == local_models.dtype
     assert fresh.shape == known.shape == (len(y), *local_models.shape)
-    return Script(
+    return Stretch(
         rounds=len(y), clients=len(local_models), dim=len(w), shared=down.shape[-1], w=w,
         local=local_models, fresh=fresh, known=known, y=y, what=what,
         start=np.cumsum([0, *sizes]), members=members.astype(np.int64), down=down, up=up,

@@ -68,3 +68,17 @@ typedef struct {
     NAME(Judge) judge;
     NAME(Scratch) pad;
 } NAME(Job);
+
+/* Of rounds whose windows and features are known ahead: as in tables/player.py. */
+typedef struct {
+    int64_t rounds, clients, dim, shared;
+    REAL *w, *local;                /* [dim], [client][dim] */
+    const REAL *fresh, *known;      /* [round][client][dim]: to be predicted, and to learn from */
+    const REAL *y;                  /* [round][client]: labels of the latter; not a number: none */
+    const uint8_t *what;            /* [round] */
+    const int64_t *start, *members; /* the cohort of round i: members[start[i]..start[i + 1]] */
+    const int64_t *down, *up;       /* [member][shared] of rounds that open, and that close */
+    double step;
+    REAL *of_server, *of_client; /* [round][client]: predictions by w, and by w_k */
+    double *total;               /* [dim] zeros */
+} NAME(Stretch);

@@ -104,7 +104,7 @@ INLINE REAL NAME(gain)(const REAL *z, double epsilon, int64_t size)
     return 1 / ((REAL)epsilon + NAME(product)(z, z, size));
 }
 
-/* Eq. (10) for one sample of each of `count` clients: rows of w and z belong together, and `each`
+/* LMS with one sample of each of `count` clients: rows of w and z belong together, and `each`
    clients in a row have the same step. With an epsilon above 0 it is normalised LMS. */
 void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, const double *steps,
                              int64_t each, double epsilon, REAL *error, int64_t count, int64_t dim)
@@ -113,7 +113,7 @@ void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, const double
         error[c] = y[c] - NAME(product)(w, z, dim);
         REAL e = (REAL)steps[c / each] * error[c];
         if (epsilon > 0) e *= NAME(gain)(z, epsilon, dim);
-        for (int64_t d = 0; d < dim; d++) w[d] += e * z[d];
+        NAME(step)(w, z, e, dim);
     }
 }
 

@@ -10,8 +10,10 @@ enum { OPENS = 1, CLOSES = 2, IDLE = 4, POOLS = 8 }; /* what happens in a round;
 
 #define SINGLE 1
 #include "vectors.h"
+#include "job.h"
 #include "stretch.h"
 #undef SINGLE
 #define SINGLE 0
 #include "vectors.h"
+#include "job.h"
 #include "stretch.h"

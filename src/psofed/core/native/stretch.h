@@ -1,28 +1,13 @@
 /* Rounds for samples that are given as features, in one precision; see stretch.c. */
 
-/* What Python prepares: the same fields, in the same order, as in tables/player.py. */
-typedef struct {
-    int64_t rounds, clients, dim, shared;
-    REAL *w, *local;                /* [dim], [client][dim] */
-    const REAL *fresh, *known;      /* [round][client][dim]: to be predicted, and to learn from */
-    const REAL *y;                  /* [round][client]: labels of the latter; not a number: none */
-    const uint8_t *what;            /* [round] */
-    const int64_t *start, *members; /* the cohort of round i: members[start[i]..start[i + 1]] */
-    const int64_t *down, *up;       /* [member][shared] of rounds that open, and that close */
-    double step;
-    REAL *of_server, *of_client; /* [round][client]: predictions by w, and by w_k */
-    double *total;               /* [dim] zeros */
-} NAME(Stretch);
-
-/* Eq. (10) for client c, if it has a label. */
-INLINE void NAME(step)(const NAME(Stretch) *job, int64_t i, int64_t c)
+/* LMS of client c, if it has a label. */
+INLINE void NAME(own_step)(const NAME(Stretch) *job, int64_t i, int64_t c)
 {
     const int64_t dim = job->dim, at = i * job->clients + c;
     const REAL y = job->y[at], *z = job->known + at * dim;
     REAL *w = job->local + c * dim;
     if (y != y) return;
-    const REAL e = (REAL)job->step * (y - NAME(product)(w, z, dim));
-    for (int64_t d = 0; d < dim; d++) w[d] += e * z[d];
+    NAME(step)(w, z, (REAL)job->step * (y - NAME(product)(w, z, dim)), dim);
 }
 
 /* Eq. (11): w += sum_k a_k S_k (w_k - w), each entry of w rounded once. */
@@ -44,7 +29,7 @@ static void NAME(close)(const NAME(Stretch) *job, const int64_t *members, int64_
     }
 }
 
-/* Eq. (5) at the server: w += mu sum_k a_k e_k z_k, with the samples of the members. */
+/* Eq. (5) and (10) at the server: w += mu sum_k a_k e_k z_k, with the samples of the members. */
 static void NAME(pool)(const NAME(Stretch) *job, const int64_t *members, int64_t count, int64_t i)
 {
     const int64_t dim = job->dim;
@@ -80,9 +65,9 @@ void NAME(psofed_stretch)(const NAME(Stretch) *job)
                 for (int64_t m = 0; m < each; m++)
                     job->local[members[p] * dim + down[m]] = job->w[down[m]];
         if (job->what[i] & IDLE)
-            for (int64_t c = 0; c < job->clients; c++) NAME(step)(job, i, c);
+            for (int64_t c = 0; c < job->clients; c++) NAME(own_step)(job, i, c);
         else
-            for (int64_t p = 0; p < count; p++) NAME(step)(job, i, members[p]);
+            for (int64_t p = 0; p < count; p++) NAME(own_step)(job, i, members[p]);
         if (job->what[i] & CLOSES && count)
             NAME(close)(job, members, count, up), up += count * each;
     }

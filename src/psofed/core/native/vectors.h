@@ -169,3 +169,9 @@ INLINE REAL NAME(product)(const REAL *w, const REAL *z, int64_t dim)
     for (; d < dim; d++) sum += w[d] * z[d];
     return sum;
 }
+
+/* Eq. (10): w <- w + mu z epsilon, where e is mu epsilon. */
+INLINE void NAME(step)(REAL *w, const REAL *z, REAL e, int64_t dim)
+{
+    for (int64_t d = 0; d < dim; d++) w[d] += e * z[d];
+}

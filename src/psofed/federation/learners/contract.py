@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from psofed.core import equations
 from psofed.core.native import Array as Array
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
@@ -104,10 +105,10 @@ class Learner(schema.Named):
         return self.predict(w, z), self.direction(w, z)
 
     def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
-        """Eq. (5) and (10) for any model: w <- w + mu e g(w, z), e = y - prediction. In place."""
+        """w <- w + mu e g(w, z), e = y - prediction. In place; returns e."""
         prediction, g = self.both(w, z)
         error = y - prediction
-        w += (step * error)[..., None] * g
+        w += equations.descent(error, g, step)
         return error
 
 

@@ -106,7 +106,7 @@ function onlineFed({ clients, dim, step }) {
   return new PsoFed({ clients, dim, step, masks: [Int32Array.from({ length: dim }, (_, i) => i)], shift: 0, idle: false });
 }
 
-// Local only: every client learns alone, eq. (10), and nobody talks.
+// Local only: every client learns alone, and nobody talks.
 function localOnly({ clients, dim, step }) {
   return new PsoFed({ clients, dim, step, masks: [new Int32Array(0)], shift: 0, idle: true });
 }

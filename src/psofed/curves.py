@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -179,8 +178,7 @@ class Curves:
         is returned; the legend stands below it, where the figure needs room for it.
         """
         need("matplotlib", "plot", "figures")
-        # The report layer is above this one, so it is imported by name, only when needed.
-        figures = import_module("psofed.report.figures")
+        figures = extras.report("figures")
         drawn = figures.learning_curves(self) if ax is None else figures.drawn_in(ax, self)
         if path is not None:
             figures.save(drawn if ax is None else ax.get_figure(), path)

@@ -41,6 +41,11 @@ def need(module: str, extra: str, what: str, also: str = "") -> Any:
         raise MissingExtraError(what, f"need {package}", right) from None
 
 
+def report(module: str) -> Any:
+    """A module of the report layer, which draws results and is above them: for `plot` alone."""
+    return import_module(f"psofed.report.{module}")
+
+
 def have(module: str) -> bool:
     """Whether an optional module is installed."""
     return find_spec(module) is not None

@@ -79,11 +79,11 @@ REPORT = Report(9, 8, 0.5, 9, 1).to_bytes()
          "18fcfdfeff0700000009000000080000000000003f0900000001000000"),
     ],
 )  # fmt: skip
-def test_frames_are_byte_for_byte_those_of_earlier_versions(frame, data):
+def test_frames_are_byte_for_byte_those_of_the_specification(frame, data):
     assert wire.encode(frame).hex() == data
 
 
-def test_keys_and_seals_are_those_of_earlier_versions():
+def test_keys_and_seals_are_those_of_the_specification():
     key = wire.derive(bytes(32), 3)
     assert key.hex() == "58225377ebce77246d709d7d341c97d75df1dc18a581ac48af44d4adb0b52922"
     sealed = {way: wire.seal(key, way, b"frame")[5:].hex() for way in (wire.UP, wire.DOWN)}

@@ -87,7 +87,7 @@ def test_running_sums_are_the_mean_and_the_standard_error(mse):
     experiment = replace(SMALL, methods=SMALL.methods[:2])
     total = Accumulator(experiment)
     for run in mse:
-        total.add(OneRun(run, np.ones((3, 2, 41)), np.array([])))
+        total.add(OneRun(run, np.ones((3, 2, 41)), np.array([]), np.zeros((2, 7), int), run))
     curves = total.curves()
     assert np.allclose(curves.mse, mse.mean(axis=0), rtol=1e-12)
     assert np.allclose(curves.stderr, mse.std(axis=0, ddof=1) / np.sqrt(6), rtol=1e-6, atol=1e-12)

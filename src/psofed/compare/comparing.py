@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
 
+from psofed import extras
 from psofed.compare import budget as budgets
 from psofed.compare.search import Aim, Reached, bytes_to_target, default_target
 from psofed.compare.tuning import HOW, Entry, How, Tuned, silent, tune
@@ -97,8 +97,8 @@ class Comparison:
         if over not in PICTURES:
             raise InputError("over", f"is {over!r}", 'use "bytes" or "rounds"')
         need("matplotlib", "plot", "figures")
-        sheet = import_module("psofed.report.comparisons").sheet(self, over)
-        return import_module("psofed.report.figures").drawn(sheet, path)
+        sheet = extras.report("comparisons").sheet(self, over)
+        return extras.report("figures").drawn(sheet, path)
 
     def __repr__(self) -> str:
         best = self.curves.titles[self.ranking()[0]]
@@ -107,7 +107,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        words = import_module("psofed.report.comparisons")
+        words = extras.report("comparisons")
         note = " ".join([words.sentence(self), *words.left_out(self)])
         grids = words.tables(self)
         return "".join(table(g.title, g.rows[0], g.rows[1:], note) for g in grids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import prod
 from os import PathLike
 from typing import Any
@@ -79,8 +78,8 @@ class SweepResult:
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """The steady MSE against the first setting that has numbers."""
         need("matplotlib", "plot", "figures")
-        sheet = import_module("psofed.report.sweeps").sheet(self)
-        return import_module("psofed.report.figures").drawn(sheet, path)
+        sheet = extras.report("sweeps").sheet(self)
+        return extras.report("figures").drawn(sheet, path)
 
     def _axes(self) -> str:
         shown = (f"{a.place.key} {', '.join(map(a.shown, a.values))}" for a in self.plan.axes)
@@ -92,7 +91,7 @@ class SweepResult:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        grid = import_module("psofed.report.sweeps").grid(self)
+        grid = extras.report("sweeps").grid(self)
         return extras.table(f"Sweep of {self._axes()}", grid.rows[0], grid.rows[1:], grid.note)
 
 

@@ -162,16 +162,12 @@ def _receive_anew(
                 array[which] = some[name]
 
 
-def close_round(
-    method: Method, server: State, k: Indices, n: int, up: Message, weights: Array | None = None
-) -> None:
+def close_round(method: Method, server: State, k: Indices, n: int, up: Message) -> None:
     """The server's second half of round n: fold what came up, also when nothing did."""
     if not closes(method, n):
         k, up = k[..., :0], nothing(k[..., :0])
-    if weights is None:
-        share = up.values.dtype.type(1 / max(k.shape[-1], 1))
-        weights = np.where(up.heard, share, up.values.dtype.type(0))
-    method.fold(server, k, n, up, weights)
+    share = up.values.dtype.type(1 / max(k.shape[-1], 1))
+    method.fold(server, k, n, up, np.where(up.heard, share, up.values.dtype.type(0)))
 
 
 def _shaped(method: Method, handler: str, k: Indices, message: Any) -> Message:
@@ -232,18 +228,21 @@ class Sizes:
         return sent if times == 1 else (times * sent[0], times * sent[1], times * sent[2])
 
     def _round(self, up: Message, down: Message) -> tuple[int, tuple[Any, Any, Any]]:
-        ups, downs = self.of(up, True), self.of(down, False)
         count = int((up.length != ABSENT).sum() + (down.length != ABSENT).sum())
-        sent, got = _total(ups.sum(axis=-1)), _total(downs.sum(axis=-1))
-        if self.method.delivery == "peers":
-            # A broadcast reaches all neighbours at once; otherwise each of them gets a copy.
-            return count, (sent, _total(np.maximum(got - sent, 0)), _total(np.zeros_like(got)))
-        once = got
-        if self.method.delivery == "common":
-            by_run = downs.reshape(-1, downs.shape[-1]) if downs.size else np.zeros((1, 0))
-            distinct = [sum(set(row[row > 0].tolist())) for row in by_run]
-            once = _total(np.reshape(distinct, np.shape(got)))
-        return count, (sent, got, once)
+        return count, summed(self.method, self.of(up, True), self.of(down, False))
+
+
+def summed(method: Method, ups: Array, downs: Array) -> tuple[Any, Any, Any]:
+    """Bytes of messages [..., s] as those of a round: see `Sizes.traffic`."""
+    sent, got = _total(ups.sum(axis=-1)), _total(downs.sum(axis=-1))
+    if method.delivery == "peers":
+        # A broadcast reaches all neighbours at once; otherwise each of them gets a copy.
+        return sent, _total(np.maximum(got - sent, 0)), _total(np.zeros_like(got))
+    if method.delivery != "common":
+        return sent, got, got
+    by_run = downs.reshape(-1, downs.shape[-1]) if downs.size else np.zeros((1, 0))
+    distinct = [sum(set(row[row > 0].tolist())) for row in by_run]
+    return sent, got, _total(np.reshape(distinct, np.shape(got)))
 
 
 def _total(found: Any) -> Any:

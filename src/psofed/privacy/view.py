@@ -26,6 +26,7 @@ from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.samples import replay
+from psofed.rivals import topk
 from psofed.stages import mask as masks
 from psofed.stages.mask import Masked
 from psofed.stages.noise import Noise
@@ -202,7 +203,8 @@ class Track:
         self.rounding, self.floor = rounding(method, count)
         self.own = float(np.finfo(method.task.dtype).eps)
         # What it did not send, it sends later.
-        self.remembers = getattr(within(method), "memory", 0.0) == 1
+        plain = within(method)
+        self.remembers = isinstance(plain, topk.Method) and plain.memory == 1
 
     def meet(self, exchanged: Exchanged) -> Array:
         """Eq. (9), then what came up, as equations [E, 5].

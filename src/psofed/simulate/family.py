@@ -11,9 +11,10 @@ import numpy as np
 from psofed.core import native
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.federation import progress
-from psofed.federation.contract import Array, Method, exchanged
+from psofed.federation.contract import Array, Method, exchanged, whole
 from psofed.federation.learners import nlms
 from psofed.federation.membership import FleetCohorts
+from psofed.federation.round import Sizes
 from psofed.federation.stage import around, within
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import kernel
@@ -277,15 +278,12 @@ def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int,
 
 def traffic(draws: Draws, methods: Sequence[Method], marks: Array) -> Array:
     """Bytes up, down and multicast down of each method since the mark before."""
-    rounds_with_any = np.append(0, np.cumsum(np.diff(draws.start) > 0))
-    messages, copies = (
-        np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
-    )
-    entries = [exchanged(method, up=True).shape[-1] for method in methods]
-    pairs = zip(methods, entries, strict=True)
-    sizes = [len(method.encode(np.zeros(count), up=True)) for method, count in pairs]
-    common = np.array([method.delivery == "common" for method in methods])
+    sizes, which = np.unique(np.diff(draws.start), return_inverse=True)  # of the cohorts
     out = np.empty((3, len(methods), len(marks)))
-    out[:2], out[2] = messages, np.where(common[:, None], copies, messages)
-    out *= np.array(sizes)[:, None]
+    for j, method in enumerate(methods):
+        count, length = Sizes(method), exchanged(method, up=True).shape[-1]
+        alike = [whole(np.zeros((size, length))) for size in sizes]
+        sent = np.array([count.traffic(each, each) for each in alike])[which]
+        total = np.vstack([np.zeros(3), np.cumsum(sent, axis=0)])
+        out[:, j] = np.diff(total[marks], axis=0, prepend=0).T
     return out

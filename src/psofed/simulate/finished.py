@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
@@ -33,11 +33,8 @@ class OneRun:
     mse: Array  # [method, mark]
     traffic: Array  # [up, down, multicast down; method; mark], bytes since the mark before
     floors: Array  # [ridge, noise], or empty: only the first runs compute them
-    # [method, verdict]: samples of all clients, if there is a check; else zeros, or of old runs 0.
-    counts: Array = field(default_factory=lambda: np.zeros((), np.int64))
-    global_mse: Array | None = (
-        None  # [method, mark]: of w, where mse is that of clients' own models
-    )
+    counts: Array  # [method, verdict]: samples of all clients, if there is a check; else zeros
+    global_mse: Array  # [method, mark]: of w, where mse is that of clients' own models
 
 
 class RunningMoments:
@@ -94,7 +91,7 @@ class Accumulator:
         self.counts += run.counts
         if run.floors.size:
             self.floors.add(run.floors)
-        if self.personal and run.global_mse is not None:
+        if self.personal:
             self.global_mse.add(run.global_mse)
         steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
         points = np.hstack([run.mse[:, self._marks], steady])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -265,8 +265,8 @@ def supports(method: Method) -> bool:
     method's name, if no stage stands around it. They are restated in core/native/stretch.h, and a
     test pins them to `round.play`.
     """
-    kind: Any = type(method)
-    means = kind in POOL and not method.sequential and getattr(method, "ridge", None) is None  # type: ignore[attr-defined]
+    kind, plain = type(method), cast(Any, method)
+    means = kind in POOL and not plain.sequential and "w" in method.server()
     return (kind in EXCHANGE or means) and method.task.learner.lms and native.available()
 
 

@@ -153,7 +153,7 @@ def started(experiment: Experiment, task: Task) -> list[Method]:
 def system(method: Method, clients: Array, cohort: int) -> System | None:
     """The method as a system of recursions, or None if the theory does not cover it.
 
-    Of attacks and defences, `coverage` refuses those that it does not cover.
+    Of attacks and defences, `unknown_threat` has the error.
     """
     plain: Any = within(method)
     stages = list(around(method))

@@ -1,4 +1,4 @@
-/* Cells of a table as numbers: the plain ones, exactly as strtod would; see streams/data/cells.py. */
+/* Cells of a table as numbers: the plain ones, exactly as strtod would; see streams/data/columns.py. */
 
 #include <stdint.h>
 

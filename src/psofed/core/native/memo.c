@@ -1,4 +1,4 @@
-/* What MEMO-Fed computes most often; the same in NumPy is in core/coding.py, methods/memo/quadratics.py
+/* What MEMO-Fed computes most often; the same in NumPy is in core/coding.py, methods/memo/server.py
    and core/features.py. */
 
 #include "matrix.h"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from psofed.federation.contract import Array, Method
+from psofed.federation.round import summed
 from psofed.fleet.protocol.client import Client, Source
 from psofed.fleet.protocol.server import Server
 
@@ -49,20 +50,11 @@ def run(method: Method, x: Array, y: Array, start: tuple[Array, Array] | None = 
 
 
 def _round(server: Server, clients: list[Client]) -> tuple[int, int, int]:
+    """Bytes of a round: up, down, and down where equal ones go once."""
     n, invitations = server.n, server.invite()
     answers = {k: clients[k].take_part(n, data) for k, data in invitations.items()}
     for k, answer in answers.items():
         server.collect(k, n, answer)
     server.commit()
-    up, down = (list(map(len, each.values())) for each in (answers, invitations))
-    return _traffic(server.method, up, down)
-
-
-def _traffic(method: Method, up: list[int], down: list[int]) -> tuple[int, int, int]:
-    """Bytes of a round: up, down, and down where equal ones go once.
-
-    A broadcast reaches all neighbours at once (multicast); otherwise each neighbour gets a copy.
-    """
-    if method.delivery == "peers":
-        return sum(up), max(sum(down) - sum(up), 0), 0
-    return sum(up), sum(down), sum(set(down) if method.delivery == "common" else down)
+    up, down = (np.array([len(m) for m in each.values()], int) for each in (answers, invitations))
+    return summed(server.method, up, down)

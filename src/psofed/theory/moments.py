@@ -73,14 +73,19 @@ def sample(experiment: Experiment, task: Task, windows: int, purpose: str, clien
     return x, clean[..., 0], noise[..., 0]
 
 
-def moments(experiment: Experiment, task: Task, windows: int = WINDOWS) -> Moments:
+def moments(
+    experiment: Experiment,
+    task: Task,
+    windows: int = WINDOWS,
+    purpose: str = "moments",
+) -> Moments:
     """The moments of the followed clients of one world.
 
     R_k is exact where the stream knows the law of its inputs. The rest is sampled, with the
     regression on the features as control variate: only what they do not explain is left to chance.
     """
     clients = followed(task.clients, task.dim)
-    x, f, noise = sample(experiment, task, windows, "moments", clients)
+    x, f, noise = sample(experiment, task, windows, purpose, clients)
     R = analytic(experiment, task, clients)
     sampled = R is None
     R = np.empty((len(clients), task.dim, task.dim)) if R is None else R

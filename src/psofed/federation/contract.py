@@ -326,3 +326,20 @@ def exchanged(method: Method, up: bool, n: int = 0) -> Indices:
         first = cohorts.onward(0)[0]
         k = first[..., :1] if first.size else k
     return method.entries(k, n, up)
+
+
+def summed(method: Method, ups: Array, downs: Array) -> tuple[Any, Any, Any]:
+    """Bytes of messages [..., s] by round: up, down, and down where equal ones go once."""
+    sent, got = _total(ups.sum(axis=-1)), _total(downs.sum(axis=-1))
+    if method.delivery == "peers":
+        # A broadcast reaches all neighbours at once; otherwise each of them gets a copy.
+        return sent, _total(np.maximum(got - sent, 0)), _total(np.zeros_like(got))
+    if method.delivery != "common":
+        return sent, got, got
+    by_run = downs.reshape(-1, downs.shape[-1]) if downs.size else np.zeros((1, 0))
+    distinct = [sum(set(row[row > 0].tolist())) for row in by_run]
+    return sent, got, _total(np.reshape(distinct, np.shape(got)))
+
+
+def _total(found: Any) -> Any:
+    return int(found) if np.ndim(found) == 0 else found

@@ -29,6 +29,7 @@ from psofed.federation.contract import (
     exchanged,
     nothing,
     rows,
+    summed,
 )
 from psofed.federation.foreign import broken, kind
 from psofed.federation.stage import CONTRACT, around, within
@@ -230,23 +231,6 @@ class Sizes:
     def _round(self, up: Message, down: Message) -> tuple[int, tuple[Any, Any, Any]]:
         count = int((up.length != ABSENT).sum() + (down.length != ABSENT).sum())
         return count, summed(self.method, self.of(up, True), self.of(down, False))
-
-
-def summed(method: Method, ups: Array, downs: Array) -> tuple[Any, Any, Any]:
-    """Bytes of messages [..., s] as those of a round: see `Sizes.traffic`."""
-    sent, got = _total(ups.sum(axis=-1)), _total(downs.sum(axis=-1))
-    if method.delivery == "peers":
-        # A broadcast reaches all neighbours at once; otherwise each of them gets a copy.
-        return sent, _total(np.maximum(got - sent, 0)), _total(np.zeros_like(got))
-    if method.delivery != "common":
-        return sent, got, got
-    by_run = downs.reshape(-1, downs.shape[-1]) if downs.size else np.zeros((1, 0))
-    distinct = [sum(set(row[row > 0].tolist())) for row in by_run]
-    return sent, got, _total(np.reshape(distinct, np.shape(got)))
-
-
-def _total(found: Any) -> Any:
-    return int(found) if np.ndim(found) == 0 else found
 
 
 def rehearse(method: Method) -> tuple[Message, Message]:

@@ -11,10 +11,9 @@ import numpy as np
 from psofed.core import native
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.federation import progress
-from psofed.federation.contract import Array, Method, exchanged, whole
+from psofed.federation.contract import Array, Method, exchanged, summed
 from psofed.federation.learners import nlms
 from psofed.federation.membership import FleetCohorts
-from psofed.federation.round import Sizes
 from psofed.federation.stage import around, within
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import kernel
@@ -278,12 +277,12 @@ def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int,
 
 def traffic(draws: Draws, methods: Sequence[Method], marks: Array) -> Array:
     """Bytes up, down and multicast down of each method since the mark before."""
-    sizes, which = np.unique(np.diff(draws.start), return_inverse=True)  # of the cohorts
+    counts, which = np.unique(np.diff(draws.start), return_inverse=True)  # of the cohorts
     out = np.empty((3, len(methods), len(marks)))
     for j, method in enumerate(methods):
-        count, length = Sizes(method), exchanged(method, up=True).shape[-1]
-        alike = [whole(np.zeros((size, length))) for size in sizes]
-        sent = np.array([count.traffic(each, each) for each in alike])[which]
+        values = np.zeros(exchanged(method, up=True).shape[-1])
+        alike = [np.full(count, len(method.encode(values, up=True))) for count in counts]
+        sent = np.array([summed(method, each, each) for each in alike])[which]
         total = np.vstack([np.zeros(3), np.cumsum(sent, axis=0)])
         out[:, j] = np.diff(total[marks], axis=0, prepend=0).T
     return out

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psofed.federation.contract import Array, Method
-from psofed.federation.round import summed
+from psofed.federation.contract import Array, Method, summed
 from psofed.fleet.protocol.client import Client, Source
 from psofed.fleet.protocol.server import Server
 

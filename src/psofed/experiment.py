@@ -273,7 +273,7 @@ def given(experiment: Any) -> Experiment:
     """The experiment, or an InputError where something else was given, such as its file."""
     if isinstance(experiment, Experiment):
         return experiment
-    found = f"is {experiment!r}, which is no psofed.Experiment"
+    found = f"is {experiment!r}, which is not a psofed.Experiment"
     raise InputError("experiment", found, "make one, or use psofed.read(FILE)")
 
 
@@ -288,12 +288,12 @@ def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, dic
 
     Attack and defence are given by themselves, because they may not fit all of the methods.
     """
-    beset: dict[str, Any] = {}
+    threat: dict[str, Any] = {}
     with _reading(path) as table:
         for key in ("attack", "defence"):
             if key in table:
-                beset[key] = schema.reader(f"psofed.{key}s")(key, table.pop(key))
-        return parse(missing | table), beset, missing.keys() <= table.keys()
+                threat[key] = schema.reader(f"psofed.{key}s")(key, table.pop(key))
+        return parse(missing | table), threat, missing.keys() <= table.keys()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The settings of an experiment, and what they must fulfil: told when they are made.
+"""The settings of an experiment and their constraints, checked when they are created.
 
 An error names the field, what is there, and what would be right.
 """
@@ -131,7 +131,7 @@ def check(experiment: Settings) -> None:
     if experiment.judge == "personal" and measured(experiment.stream):
         found = 'is "personal", but the test samples of a table may be of other clients'
         raise InputError("judge", found, "leave it out; `psofed fit` has the error of each client")
-    _beset(experiment)
+    _check_threat(experiment)
     _privacy(experiment)
     _fleet(experiment)
     if not experiment.methods:
@@ -263,7 +263,7 @@ def _fleet(experiment: Settings) -> None:
         raise InputError("fleet", "is given, but a table says who is there when", "leave it out")
 
 
-def _beset(experiment: Settings) -> None:
+def _check_threat(experiment: Settings) -> None:
     """The attack and the defence, by themselves and in this federation."""
     for key, owner, contract in (
         ("attack", attacks, attacks.ATTACK),
@@ -308,7 +308,7 @@ def no_features(learner: Learner) -> InputError:
 
 
 def no_targets(given: str) -> InputError:
-    """The error where a table is told which targets to test on: it has but one kind."""
+    """The error if `targets` is set for a table, which has only one kind."""
     found = f"is {given!r}, but a table has only the targets that were measured, noise included"
     return InputError("targets", found, "leave it out")
 

@@ -140,7 +140,7 @@ def test_columns_that_are_no_signal_are_told_as_columns():
     for covariance, count, numbers in ((law, 500, 5), (unlike, 500, 14), (unlike, 5, 5)):
         x = chance.multivariate_normal([0.0] * 4, covariance, count)
         u = features(x) @ T
-        told = known.told(x.mean(0), x.T @ x / count, count, u.T @ u / count)
+        told = known.reported(x.mean(0), x.T @ x / count, count, u.T @ u / count)
         assert len(told) == numbers
 
 

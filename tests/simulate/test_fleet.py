@@ -51,10 +51,10 @@ def told(experiment):
             {"fleet": (Change(3, add=(4,)),)},
             "fleet[0].add has 4; use 5 or more: numbers are never used again",
         ),
-        ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is no member"),
+        ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is not a member"),
         (
             {"fleet": (Change(9, add=(5,)), Change(3, remove=(5,)))},
-            "fleet[1].remove has 5, which is no member",
+            "fleet[1].remove has 5, which is not a member",
         ),
         ({"fleet": ("add 5",)}, "fleet[0] is 'add 5'; use"),
         ({"fleet": (Change(3, readmit=(1,)),)}, "fleet[0].readmit has 1, which is not excluded"),

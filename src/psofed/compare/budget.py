@@ -262,7 +262,7 @@ def _cheaper(experiment: Experiment, fitted: Options) -> Iterator[Options]:
 
 
 def neighbours(experiment: Experiment, setting: Options, budget: float) -> tuple[Options, ...]:
-    """The settings next to this one that fit: one option changed to the next of its choices."""
+    """Neighbouring settings that fit: one option changed to the next of its choices."""
     found = []
     knob = setting.knob
     for name, values in _others(experiment, setting):

@@ -158,7 +158,7 @@ def finished(curves: Curves, found: Tuned, budget: float, tuning: How, command: 
 
 
 def check(budget: float, target: float | None, tuning: str) -> None:
-    """Refuse what is no share of the traffic, no target and no way to tune."""
+    """Refuse an invalid budget, target or way to tune."""
     if not _number(budget) or not 0 < budget <= 1:
         raise InputError("budget", f"is {budget!r}", "use a share of Online-Fed's traffic, 0 to 1")
     if target is not None and (not _number(target) or not abs(target) < 1000):

@@ -222,7 +222,7 @@ def from_text(text: str, experiment: Experiment, asked: dict[str, Any]) -> Tuned
         methods = parse(question["experiment"] | {"methods": kept["methods"]}).methods
         entries = [_entry(o, e) for o, e in zip(methods, kept["entries"], strict=True)]
         return Tuned(entries, kept["target"], [(title, why) for title, why in kept["left_out"]])
-    except (ValueError, KeyError, TypeError):  # a file that is not whole is no answer
+    except (ValueError, KeyError, TypeError):  # a damaged file is ignored
         return None
 
 

@@ -32,7 +32,7 @@ def unpack(data: bytes, bits: int, count: int) -> NDArray[np.int64]:
 
 
 def unpack_bits(data: bytes, count: int) -> NDArray[np.uint8]:
-    """So many bits of whole bytes, what is left of the last one 0; else a ValueError.
+    """The first `count` bits of whole bytes; the rest has to be 0, else a ValueError.
 
     >>> unpack_bits(bytes([0b10100000]), 3).tolist()
     [1, 0, 1]

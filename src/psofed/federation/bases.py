@@ -78,7 +78,7 @@ class Windows(Common):
                 f"is {self.tau}: with dim = {dim} and shared = {self.shared} some entries are"
                 f" exchanged more often than others or never (gcd {g})"
             )
-            raise InputError("shift", found, right + "; allow_uneven = true runs it all the same")
+            raise InputError("shift", found, right + "; allow_uneven = true runs it anyway")
 
     def schedule(self, task: Task) -> Schedule:
         """S_{k,n} for all k and n."""

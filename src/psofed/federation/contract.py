@@ -209,7 +209,7 @@ class Plain:
         self.step = self.times(1.0)
 
     def times(self, factor: float, axes: int = 1) -> Any:
-        """mu times a factor; where runs have steps of their own, [R, 1, ...] with so many ones."""
+        """mu times a factor; where runs have their own steps, [R, 1, ...] with `axes` ones."""
         if isinstance(self.mu, float | int):
             return self.mu * factor
         return (self.mu * factor).astype(self.task.dtype).reshape(-1, *(1,) * axes)

@@ -102,13 +102,13 @@ class FleetHistory:
             self._leave("readmit", k, self._away, "is not excluded")
             self._begin(k, change.round)
         for k in change.exclude:
-            self._leave("exclude", k, self._here, "is no member")
+            self._leave("exclude", k, self._here, "is not a member")
             self._away.add(k)
         for k in change.remove:
             known = self._away if k in self._away else self._here
-            self._leave("remove", k, known, "is no member")
+            self._leave("remove", k, known, "is not a member")
         if not self._here:
-            raise InputError("remove", "leaves no member", "keep one at least")
+            raise InputError("remove", "leaves no member", "keep at least one")
         if change.restore is not None and not change.keep:
             for k in self._here:
                 self._begin(k, change.round)

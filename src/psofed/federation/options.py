@@ -55,7 +55,7 @@ def geometric(least: int, most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Common(schema.Named):
-    """The options of every method: a step, averaging at the server, a label, a policy, a world.
+    """The options of every method: a step, averaging at the server, a label, a policy, a model.
 
     The class variables declare what a method is, for all that run or compare it.
     """
@@ -208,8 +208,8 @@ class Common(schema.Named):
             schema.check(self.policy)
             self.policy.check(clients, cohort)
         if self.differs and self.policy.scores == "client":
-            found = f"is {self.policy.name}, but a member that does not upload loses its reference"
-            raise InputError("policy", found, "use another, or values that are no differences")
+            found = f"is {self.policy.name}, but differences need an upload from every member"
+            raise InputError("policy", found, "use another policy, or a wire without differences")
 
     def check_wire(self) -> None:
         """Refuse a form of values where messages have none."""

@@ -105,7 +105,7 @@ class Progress:
         return self.task.elapsed or 0.0
 
     def advance(self, done: int, total: int | None = None) -> None:
-        """So many units are finished, with those from before."""
+        """How many units are finished, with those from before."""
         self.done = max(done, self.done)
         self.total = self.total if total is None else total
         self.look()

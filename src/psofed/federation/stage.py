@@ -77,7 +77,7 @@ class Stage:
         """The task has places for other clients: what depends on their number follows."""
 
     def extra(self, uploads: int) -> tuple[int, int, int]:
-        """Bytes of the last round besides its messages, of which so many came up.
+        """Bytes of the last round besides its messages, of which `uploads` came up.
 
         They go up, down, and down where equal ones go once.
         """

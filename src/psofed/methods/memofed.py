@@ -89,7 +89,7 @@ class Options(Common):
 
     @property
     def settled(self) -> str:
-        """The weight of a client is how many rounds there were."""
+        """A client is weighted by the number of rounds, so the membership cannot change."""
         return "its server counts the samples of a client from the first round on"
 
     def defended(self, defence: Any) -> Self | None:
@@ -154,8 +154,8 @@ class Method(Plain):
         # The curvature decides the speed, not the result: the precision of the task is enough.
         curvature = Curvature(task.features, self.T.astype(task.dtype), law)
         self.curvature, self.beta = curvature, options.forget
-        told = {1 + curvature.numbers(signal) for signal in (True, False)}
-        self.values = Values(self.size, options.bits, task.wire, tuple(sorted(told)))
+        reported = {1 + curvature.numbers(signal) for signal in (True, False)}
+        self.values = Values(self.size, options.bits, task.wire, tuple(sorted(reported)))
         least = options.floor(task.dim)
         self.least = effective(self.beta, least) * (1 - 1e-9)  # but for roundings
         self._bases: dict[Any, Array] = {}
@@ -175,14 +175,14 @@ class Method(Plain):
     def client(self) -> State:
         """A_k, q_k, n_k, sums of inputs; V_k, r_k, h_k, r_k and h_k before the last contact.
 
-        What it has told last becomes V_k when it is known that the server has heard it.
+        What it reported last becomes V_k once it knows that the server has received it.
         """
         d, taps = self.size, self.task.taps
         return {
             "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
             "s": np.zeros(taps), "C": np.zeros((taps, taps)), "V": np.eye(d),
             "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
-            "told": np.zeros(max(self.values.told)), "numbers": np.zeros((), np.int64),
+            "told": np.zeros(max(self.values.reported)), "numbers": np.zeros((), np.int64),
             "contacts": np.zeros((), np.int64),
         }  # fmt: skip
 
@@ -208,8 +208,8 @@ class Method(Plain):
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
-        told = {int(one): message.row(i) for i, one in enumerate(k)}
-        self.at_server.fold(server, n, {one: m for one, m in told.items() if m is not None})
+        reported = {int(one): message.row(i) for i, one in enumerate(k)}
+        self.at_server.fold(server, n, {one: m for one, m in reported.items() if m is not None})
 
     def models(self, server: State | None, clients: State) -> Array:
         """w = T c; of clients, T r_k, the model that came down last."""
@@ -275,18 +275,18 @@ class Method(Plain):
             return np.empty(0)
         count = float(state["n"])
         gradient = (state["q"] - state["A"] @ r) / count
-        values, told = self.values.quantise(state["V"] @ gradient - h), np.empty(0)
+        values, reported = self.values.quantise(state["V"] @ gradient - h), np.empty(0)
         h += self.values.restore(values)
         if self.values.due(int(state["contacts"])):
-            told = self._told(state, n)
+            reported = self._reported(state, n)
         state["contacts"] += 1
-        return np.concatenate([values, told])
+        return np.concatenate([values, reported])
 
-    def _told(self, state: State, n: int) -> Array:
+    def _reported(self, state: State, n: int) -> Array:
         """The share of rounds with a sample, and the moments of the inputs."""
         count, rounds = float(state["n"]), self.at_server.rounds(n)
         mean, square, A = (state[name] / count for name in ("s", "C", "A"))
-        moments = self.curvature.told(mean, square, count, A)
+        moments = self.curvature.reported(mean, square, count, A)
         share = float(np.float16(min(count / rounds, 1.0)))
         # The server knows n_k from the share, as it was rounded.
         state["told"][: 1 + len(moments)] = share * rounds, *moments

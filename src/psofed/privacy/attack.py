@@ -100,7 +100,7 @@ def attack(
 
 
 def not_attacked(view: ServerView) -> str:
-    """Why the messages of a method are not attacked here; empty: they are."""
+    """Why the messages of a method are not attacked here; empty if they are."""
     options = view.plan.world.methods[0]
     if isinstance(options, memofed.Options):
         return "the attack on its first uploads is in examples/first_upload.py"
@@ -216,7 +216,7 @@ def _reconstruction(
     learned = {k: [n for n in found if n <= readers[k].last] for k, found in rounds.items()}
     if not equations and not blind:
         return Reconstruction(MethodAudit(note="nothing has come up in these rounds"), learned)
-    note = "" if searches else f"{UNTRIED}; {blind} searches were made all the same"
+    note = "" if searches else f"{UNTRIED}; {blind} searches were made anyway"
     counts = MethodAudit(
         attack=name, note=note, contacts=contacts, equations=equations, unknowns=unknowns,
         fresh=fresh / each, searches=searches,

@@ -96,7 +96,7 @@ def _one(
 
 
 def whom(view: ServerView, count: int) -> list[int]:
-    """Some clients that have taken part: those with the lowest numbers; of sums, all."""
+    """The clients to attack: of those that took part, the lowest numbers; of sums, all."""
     met = sorted({k for contact in view.contacts for k in contact.clients})
     return met if view.masked else met[:count]
 

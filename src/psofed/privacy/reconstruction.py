@@ -90,16 +90,16 @@ class Reader:
         before = self.searches
         self._solve()
         if self.searches == before and self.blind < BLIND:
-            self._guess_blindly(new, fresh)
+            self._best_fit(new, fresh)
 
     def against(self, exchanged: Exchanged, w: Array) -> None:
-        """A sum whose members' models are not known: the best fit is said all the same."""
+        """A sum whose members' models are not known: the best fit is reported anyway."""
         if self.blind < BLIND and not self.found:
             new = [exchanged.n * self.count + m for m in range(self.count)]
-            self._guess_blindly(new, self.track.against(exchanged, w, self.count))
+            self._best_fit(new, self.track.against(exchanged, w, self.count))
 
-    def _guess_blindly(self, new: list[int], rows: Array) -> None:
-        """By the count this contact tells nothing for sure; the best fit is said all the same."""
+    def _best_fit(self, new: list[int], rows: Array) -> None:
+        """Too few equations for a certain solution; the best fit is reported anyway."""
         wanted = new[-max(FEW // self.count, 1) * self.count :]
         if wanted and len(rows):
             self.blind += 1

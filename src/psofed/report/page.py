@@ -41,7 +41,7 @@ CUT = 2.0  # dB above the start: what is worse than no model would hide the rest
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A result as it is told: each verb fills one, and all are shown by the same scripts."""
+    """The content of a result page: each verb fills one, and the same scripts show all."""
 
     title: str
     answer: str

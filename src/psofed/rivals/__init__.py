@@ -1,3 +1,3 @@
 """Other published systems: one file each, found by its name."""
 
-HELPERS = ("policies",)  # what is no method by itself
+HELPERS = ("policies",)  # what is not a method

@@ -158,7 +158,7 @@ class Method(Compressed):
         return Message(np.concatenate([heads, values], axis=-1), self.leading + count)
 
     def _first(self, count: Array) -> Array:
-        """So many values of each row [..., D]: there stand those of the blocks that are sent."""
+        """The first `count` values of each row [..., D]: those of the blocks that are sent."""
         return np.arange(self.task.dim) < count[..., None]
 
     def _threshold(self, client: State, sums: Array) -> Array:

@@ -141,7 +141,7 @@ class Method(PartialSharing):
     def download(self, server: State, k: Indices, n: int) -> Message:
         """The neighbours' broadcasts of the round before; one that was not heard is not a number.
 
-        It is counted all the same, because it was sent.
+        It is counted anyway, because it was sent.
         """
         edges = self.edges(_ids(k))
         if server["round"].flat[0] != n - 1 or not len(edges.rows):

@@ -283,7 +283,7 @@ def conserve(draws: Draws, methods: list[Method], counts: Array) -> None:
 
 
 class Membership:
-    """The history of a fleet, as it happens to the server's state and to the terms of clients."""
+    """The history of a fleet, applied to the server's state and to who is a member."""
 
     def __init__(self, method: Method, history: FleetHistory, server: State) -> None:
         self.method, self.history, self.server = method, history, server

@@ -130,7 +130,7 @@ def noise_of(
     if privacy is None:
         return None
     contacts, share = max(rounds // options.pace, 1), task.cohorts.size / task.clients
-    # Without self-masks a server reads single uploads, if only those of who was slow.
+    # Without self-masks a server reads single uploads, at least those of slow clients.
     together = privacy.self_masks and overwritten(options, task)
     shares = privacy.fewest(task.cohorts.size) if together else 1
     step = mu if isinstance(mu, float | int) else 1.0

@@ -37,7 +37,7 @@ class Privacy:
     masks: bool = False  # the server learns sums over a cohort, not what a client sends
     self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
     least: int | None = None  # members that a sum has at least; not set: more than half of a cohort
-    range: float = 64.0  # values of a masked upload; who has larger ones sends nothing
+    range: float = 64.0  # values of a masked upload; a client with larger ones sends nothing
     epsilon: float | None = None  # the budget of differential privacy; not set: no noise
     delta: float = 1e-5  # the other number of that budget
     level: Level = "sample"  # what is hidden: one sample of a client, or all of them
@@ -161,7 +161,7 @@ def mechanism(
         return None
     sample = privacy.level == "sample"
     reach = (privacy.error or 0) * (longest or 0) if sample else privacy.change
-    if not reach:  # a promise without noise would be the worst of all
+    if not reach:  # never promise privacy without noise
         found = "have no known largest length, so it is not known how far a sample moves a model"
         raise InputError("features", found, 'use "cosine" or "exponential", or level = "client"')
     releases, scale = (1, step) if sample else (uploads, 1.0)
@@ -173,7 +173,7 @@ def mechanism(
 def planned(privacy: Privacy, contacts: int, share: float) -> int:
     """T: as given, or the mean of a client's uploads and two standard deviations.
 
-    Who is drawn more often has spent its budget before the end.
+    A client that is drawn more often exhausts its budget early.
 
     >>> planned(Privacy(epsilon=1.0, level="client"), 1000, 0.04)
     53

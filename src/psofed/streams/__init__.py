@@ -1,3 +1,3 @@
 """Where samples come from: one file per stream, found by its name."""
 
-HELPERS = ("contract", "data", "own_laws", "synthetic")  # files of this folder that are no streams
+HELPERS = ("contract", "data", "own_laws", "synthetic")  # files here that are not streams

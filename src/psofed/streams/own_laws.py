@@ -58,7 +58,7 @@ class ClientChance:
         return self.seeds.world.generator("own", client=self.number)
 
 
-Law = Callable[[ClientChance, int], Any]  # a client and a count to that many values
+Law = Callable[[ClientChance, int], Any]  # (client, count) to `count` values
 
 # Mean 0 and variance 1. Student's law has 5 degrees of freedom.
 NOISES: dict[str, Law] = {

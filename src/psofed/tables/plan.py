@@ -94,7 +94,7 @@ class Plan:
     use: Literal["frozen", "live"] = "frozen"  # predict without labels, or while they keep coming
     season: int | None = None  # ticks after which labels are alike; not set: a day, week or year
     compare: bool = False  # whether full sharing, learning alone and raw samples are judged, too
-    force: bool = False  # whether a model that is worse than the mean is saved all the same
+    force: bool = False  # whether a model that is worse than the mean is saved anyway
     allow_loss: bool = False  # whether to go on if more than a tenth of the rows is lost
     methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
 

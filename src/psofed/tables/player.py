@@ -114,7 +114,7 @@ class Contender:
         raise NotImplementedError
 
     def close(self, labels: int) -> None:
-        """After the last round, when so many labels have arrived."""
+        """After the last round: `labels` have arrived in all."""
 
 
 class Player(Contender):
@@ -192,7 +192,7 @@ class Player(Contender):
     def _silence(self, begin: int, stop: int, span: Span) -> None:
         """The rounds of a long silence, if one in which nobody has a label may change something.
 
-        Within a block members upload all the same; a server that keeps more than w may go on.
+        Within a block members upload anyway; a server that keeps more than w may go on.
         """
         if self.method.pace > 1 or self.server.keys() != {"w"}:
             none = np.empty((1, 0))

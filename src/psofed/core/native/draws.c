@@ -96,7 +96,7 @@ static inline double place(uint64_t r)
 
 static inline int is_inside(uint64_t r) { return (r >> 9 & SIZES) < INSIDE[r & 0xff]; }
 
-/* Of a word that is not inside its layer: its place all the same, or one from the words after. */
+/* Of a word that is not inside its layer: its place anyway, or one from the words after. */
 static double outside(Stream *s, uint64_t r)
 {
     for (;; r = word(s)) {

@@ -83,7 +83,7 @@ INLINE void NAME(turn)(const NAME(Map) *map, const REAL *restrict z, REAL *restr
 }
 
 /* u = T^T z of `count` samples. Each number is a sum in the order of the features, whatever stands
-   beside it. The last vector may overlap the one before. */
+   next to it. The last vector may overlap the one before. */
 INLINE void NAME(turn_all)(const NAME(Map) *map, const REAL *z, REAL *u, const int count)
 {
     const int64_t size = map->size;

@@ -118,7 +118,7 @@ void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, const double
 }
 
 /* Idle learning of client c up to, but not with, sample n. Returns the features of sample n if they
-   are wanted: they cost less beside those of the samples before. */
+   are wanted: they cost less together with those of the samples before. */
 static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, int wanted)
 {
     const NAME(Data) *data = &job->data;

@@ -35,7 +35,7 @@ class Values:
     size: int
     bits: int | None
     wire: str
-    told: tuple[int, ...]  # how many numbers may follow in an upload, if any do
+    reported: tuple[int, ...]  # how many numbers may follow in an upload, if any do
 
     @property
     def entries(self) -> int:
@@ -97,7 +97,7 @@ class Values:
         if data == payload.NOTHING:
             return np.empty(0)
         here = self.nbytes(up)
-        if len(data) - here not in {0, *(2 * count for count in self.told if up)}:
+        if len(data) - here not in {0, *(2 * count for count in self.reported if up)}:
             raise ValueError(f"{len(data)} bytes are none of its messages")
         head, values = [] if up else [data[0] % 2], data[:here]
         if self.bits is None:
@@ -152,7 +152,7 @@ class Curvature:
             False: [(rows[i : i + 1], columns[i : i + 1]) for i in range(len(rows))],
         }
 
-    def told(self, mean: Array, square: Array, count: float, A: Array) -> Array:
+    def reported(self, mean: Array, square: Array, count: float, A: Array) -> Array:
         """The moments to send, from the means of x, x x^T and u u^T over so many samples."""
         signal, columns = (self.moments(mean, square, kind) for kind in (True, False))
         if len(A) + len(columns) >= count * (len(mean) + 1):  # as many as the samples have
@@ -171,8 +171,8 @@ class Curvature:
             mean = np.full_like(mean, mean.mean())
         C = square - np.outer(mean, mean)
         means = mean[: self.means(signal)]
-        told = [*means, *(C[place].mean() for place in self._places[signal])]
-        return np.clip(told, -6e4, 6e4).astype(np.float16).astype(np.float64)
+        reported = [*means, *(C[place].mean() for place in self._places[signal])]
+        return np.clip(reported, -6e4, 6e4).astype(np.float16).astype(np.float64)
 
     def matrix(self, moments: Array, count: float) -> Array:
         """B = T^T R T + DAMP I for Gaussian inputs, drawn to the guess while n is small.

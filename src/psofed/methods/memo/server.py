@@ -18,8 +18,8 @@ SAFE = 0.6  # of the measured curvature: Newton steps tolerate almost a factor o
 RELEASE = 0.99  # of kappa is kept from one fold to the next
 
 OUT = 10.0  # times what is too far, from which on nothing counts
-LEAST = 3  # clients that have to be known before anybody is judged
-UNLIKE = 3.0  # how far the size of a client's inputs, as it tells it, may excuse it
+LEAST = 3  # known clients that a review needs
+UNLIKE = 3.0  # how far the size of a client's inputs, as it reports it, may excuse it
 OFTEN = 20  # reviews for every K contacts, at most
 
 
@@ -135,8 +135,8 @@ class MemoServer:
         return self._down(state, k) + self._sizes[1] + 2 * self._most(int(state["contacts"][k]))
 
     def _most(self, contacts: int) -> int:
-        """Numbers that a client may tell beside its values."""
-        return max(self.values.told) if self.values.due(contacts) else 0
+        """Numbers that a client may report with its values."""
+        return max(self.values.reported) if self.values.due(contacts) else 0
 
     def _down(self, state: State, k: int) -> int:
         """Bytes that go down to client k."""
@@ -191,7 +191,7 @@ class MemoServer:
 
     def _hear(self, state: State, k: int, n: int, down: Array, message: Array) -> None:
         """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
-        values, told = np.split(message, [self.values.entries])
+        values, reported = np.split(message, [self.values.entries])
         weight = float(state["weight"][k])
         r, h, g, B, Br, V = (state[name][k] for name in ("r", "h", "g", "B", "Br", "V"))
         first, moved = not state["contacts"][k], np.zeros(len(r))
@@ -201,12 +201,12 @@ class MemoServer:
         r += dr
         h += self.values.restore(values) - (0 if first else moved)
         new = B @ (V.T @ h)
-        if len(told):
-            state["share"][k] = np.clip(told[0], 0, 1)
+        if len(reported):
+            state["share"][k] = np.clip(reported[0], 0, 1)
         count = float(state["share"][k]) * self.rounds(n)
-        if len(told):
+        if len(reported):
             state["sum_B"] -= weight * B
-            B[:] = self.curvature.matrix(told[1:], count)
+            B[:] = self.curvature.matrix(reported[1:], count)
             V[:] = whitening(B)
             h[:] = V @ new
             state["sum_B"] += weight * B
@@ -215,7 +215,7 @@ class MemoServer:
         if self.robust:
             count = self.robust.hear(state, k, count, r, new)
         true, assumed = renew(sums, weight, count, old, r, new, dr)
-        if not first and not len(told):
+        if not first and not len(reported):
             # Averaged over recent contacts, so that new samples average out.
             state["secant"] *= 1 - 1 / (1 + RECENT * self.clients)
             state["secant"] += -count * true, count * assumed

@@ -1,6 +1,6 @@
 "use strict";
 
-// What runs beside the page: the learning curves, computed ahead as fast as they go, and the run of
+// The worker of the page: the learning curves, computed ahead as fast as they go, and the run of
 // the picture, which goes as far as the page asks. Both are cut into short turns, so that a newer
 // wish never waits for an older one.
 const TURN = 16; // milliseconds

@@ -202,7 +202,7 @@ class Attacked(Stage):
         return up
 
     def _passing(self, k: Indices, n: int) -> Any:
-        """What says which models could be uploaded unharmed; None: there is no defence."""
+        """Which models the defence would fold in unchanged; None without a defence."""
         defence, server = self.defence, self.known
         if defence is None or server is None:
             return None

@@ -68,7 +68,7 @@ CHECK = forms.Contract(
 
 
 def check(given: SampleCheck | None) -> None:
-    """Refuse what is no sample check, and options of one that are out of range."""
+    """Refuse anything but a sample check, and options out of range."""
     if not isinstance(given, SampleCheck | None):
         raise InputError("check", f"is {given!r}", "use the Options of a sample check")
     if given is None:
@@ -151,7 +151,7 @@ class Check(Stage):
         return np.asarray(learned, y.dtype), verdict, z
 
     def _guess(self, client: State, z: Array, y: Array) -> Array:
-        """What the clients' models say; who only passes samples on knows no better than 0."""
+        """What the clients' models predict; 0 for clients that only pass samples on."""
         try:
             w = self.inner.models(None, client)
         except KeyError:

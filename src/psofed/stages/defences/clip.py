@@ -4,8 +4,8 @@ Ours. The server sees only uploads, so it judges a client by their sizes and, be
 that stays small must push the same way again and again, by the memory of its changes.
 
 Scale. r_k is the root mean square of U_k. A client has one vote, v_k = max(r_k^2, (1 - SLOW) v_k):
-it rises at once with what the client sends and falls slowly, so that a quiet hour is no news. Who
-sends back what it got says nothing, and does not vote. s^2 is the upper median of the votes of
+it rises at once with what the client sends and falls slowly, so that a quiet hour is no news. A
+client that sends back what it received has no vote. s^2 is the upper median of the votes of
 those who sent the last 64 changes: what most do is usual, whatever it was before. Cohorts at the
 beginning may have a malicious majority, so the first 16 changes are only looked at, and more while
 fewer than `FEW` clients have a vote.
@@ -34,11 +34,11 @@ from psofed.stages.defences import contract
 from psofed.stages.defences.contract import Array, Opinion, Setting, State
 
 RECENT, FIRST = 64, 16  # changes whose clients have a vote; the first are only looked at
-FEW = 3  # clients without whom nobody knows what is usual
+FEW = 3  # clients needed before the usual size is known
 FAST, SLOW = 0.2, 0.02  # what a new upload counts in q_k, and takes from a vote
 CHANGES = 0.03  # what it counts in m_k
 LARGEST, HUGE = 50.0, 1e100  # of r_k / s, and of r_k, in what is remembered
-BIG, ASIDE, APART = 2.5, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
+BIG, ASIDE, APART = 2.5, 3.0, 2.5  # limits: of size, along directions, of the rest
 NARROW = 0.35  # the least width of a direction, in what is usual of the rest, of many clients
 DIRECTIONS = 6  # at most, and no more than a fifth of the clients: each is one of its own
 LEAST = 100  # uploads from one review to the next
@@ -128,7 +128,7 @@ class Defence(contract.Defence):
         return np.where(state["vote"][k] > 0, old + FAST * (new - old), new)
 
     def _review(self, state: State) -> None:
-        """Who stands outside the others, along the directions in which memories differ, or else."""
+        """Weigh clients by how far they stand outside, along the directions or in the rest."""
         known = state["vote"] > 0
         m, V = state["memory"][known], state["directions"]
         G = V @ m.T @ m  # one step of the power iteration; and the mean is always looked at
@@ -169,7 +169,7 @@ class Defence(contract.Defence):
         return aside.max(axis=1, initial=0.0) / stretch, apart / stretch
 
     def opinion(self, state: State) -> Opinion:
-        """How far out each client is, what of it was clipped, and whether it is in quarantine."""
+        """The score of each client, what of it was clipped, and whether it is in quarantine."""
         s = float(state["scale"])
         big = np.sqrt(state["size"]) / (BIG * s) if s > 0 else np.zeros(len(state["size"]))
         aside, apart = self._outside(state, state["memory"])

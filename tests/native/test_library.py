@@ -23,13 +23,9 @@ from psofed.tables import player
 ROOT = Path(__file__).parents[2]
 compiled = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 both = pytest.mark.parametrize("dtype", ["float32", "float64"])
-METHODS = (
-    psofed.methods.onlinefed.Options(),
-    *(
-        psofed.methods.psofed.Options(shared=m, scheme=s)
-        for s in ("coordinated", "uncoordinated")
-        for m in (1, 5, 20)  # a few entries, some, and so many that they are a mask
-    ),
+METHODS = (  # with a few entries, some, and so many that they are a mask
+    psofed.OnlineFed(),
+    *(psofed.PSOFed(m, s) for s in ("coordinated", "uncoordinated") for m in (1, 5, 20)),
 )
 
 
@@ -40,27 +36,19 @@ def experiment(dtype):
     )  # fmt: skip
 
 
-CALLED = {"float32": "float", "float64": "double", "int": "int64_t", "bool": "uint8_t"}
 HEADER = """
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#define REAL {real}
 #define NAME(name) name
 #include "job.h"
-#define TO(type) type *: #type "*", const type *: #type "*"
-#define KIND(field) _Generic((field), int64_t: "int64_t", double: "double", TO(float), \\
-    TO(double), TO(int64_t), TO(int32_t), TO(uint8_t), TO(int8_t), default: "struct")
+#define TO(type, word) type *: word "*", const type *: word "*"
+#define KIND(field) _Generic((field), int64_t: "int", double: "float", TO(float, "float32"), \\
+    TO(double, "float64"), TO(int64_t, "int64"), TO(int32_t, "int32"), TO(uint8_t, "uint8"), \\
+    TO(int8_t, "int8"), default: "tuple")
 #define SAY(type, field) printf("%s %s %zu %zu %s\\n", #type, #field, offsetof(type, field), \\
     sizeof(((type *)0)->field), KIND(((type *)0)->field));
-int main(void) {{ {body} return 0; }}
 """
-
-
-def called(value):
-    if isinstance(value, np.ndarray):
-        return CALLED.get(value.dtype.name, f"{value.dtype}_t") + "*"
-    return {int: "int64_t", float: "double"}.get(type(value), "struct")
 
 
 @compiled
@@ -78,14 +66,18 @@ def test_every_field_of_a_struct_is_where_c_has_it(dtype, tmp_path, monkeypatch)
     for kind, values in {type(values).__name__: values for values in given}.items():
         structure = native._structure(type(values))
         for name, value in values._asdict().items():
-            place = getattr(structure, name)
-            expected.append(f"{kind} {name} {place.offset} {place.size} {called(value)}")
+            place, of = getattr(structure, name), type(value).__mro__[-2].__name__
+            if isinstance(value, np.ndarray):
+                of = f"{value.dtype}*".replace("bool", "uint8")
+            expected.append(f"{kind} {name} {place.offset} {place.size} {of}")
             body += f"SAY({kind}, {name})\n"
         expected.append(f"{ctypes.sizeof(structure)}")
         body += f'printf("%zu\\n", sizeof({kind}));\n'
-    (tmp_path / "job.c").write_text(HEADER.format(real=CALLED[dtype], body=body))
-    command = ["gcc", "-iquote", native.FOLDER, tmp_path / "job.c", "-o", tmp_path / "job"]
-    subprocess.check_call(command)
+    (tmp_path / "job.c").write_text(f"{HEADER}int main(void) {{ {body} return 0; }}\n")
+    real = f"-DREAL={'float' if dtype == 'float32' else 'double'}"
+    subprocess.check_call(
+        ["gcc", real, "-iquote", native.FOLDER, "job.c", "-o", "job"], cwd=tmp_path
+    )
     assert subprocess.check_output([tmp_path / "job"], text=True).splitlines() == expected
 
 

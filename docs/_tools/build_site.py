@@ -152,7 +152,7 @@ def for_site(text: str) -> str:
     for place, page in FROM_SOURCE.items():
         text = text.replace(f"](../{place})", f"]({page})")
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
-    text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.[ch]\)", r"`\1`", text)  # C has no page
+    text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.(?:c|h|js)\)", r"`\1`", text)  # neither has a page
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
     return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)

@@ -12,7 +12,6 @@ CITED = re.compile(r"\b[Rr]ules? (\d+(?:(?:,| and|, and| to) \d+)*)")
 NOT_CITED = {
     1: "a window is a closed form of the round, in core/schedule.py; nothing counts",
     2: "a round asks the schedule for n and n + 1; eq. (9) and (11) are cited there",
-    12: "no message has a place for a weight",
     14: "nothing in the protocol reads a clock",
 }
 

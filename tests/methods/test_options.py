@@ -84,10 +84,12 @@ REFUSED = {
     "policy is given, but the literal": cmfl.Options("literal", policy=importance.Options()),
     "policy is given, but a reg": raw.Options(solver="ridge", policy=importance.Options()),
     "policy is optimal, but clients that": raw.Options(policy=optimal.Options()),
-    "policy is optimal, but a member that": quantised.Options(
+    "policy is optimal, but differences": quantised.Options(
         reference="last", policy=optimal.Options()
     ),
-    "policy is optimal, but a member": fedavg.Options(wire="2 bit", policy=optimal.Options()),
+    "policy is optimal, but differences need": fedavg.Options(
+        wire="2 bit", policy=optimal.Options()
+    ),
 }
 
 

@@ -152,7 +152,8 @@ def for_site(text: str) -> str:
     for place, page in FROM_SOURCE.items():
         text = text.replace(f"](../{place})", f"]({page})")
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
-    text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.(?:c|h|js)\)", r"`\1`", text)  # neither has a page
+    # Files in C and JavaScript have no page.
+    text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.(?:c|h|js)\)", r"`\1`", text)
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
     return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)

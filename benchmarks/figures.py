@@ -150,7 +150,7 @@ FIGURES = (
     Figure(DEPLOY, "samples/s, float64", r"([\d,]+) samples a second in float64", "client",
            "float64"),
     Figure(DEPLOY, "samples/s, float32", r"([\d,]+) in float32", "client", "float32"),
-    Figure("docs/operate.md", "CPU ms a round, no dashboard", r"round takes ([\d.]+) ms of CPU time",
+    Figure("docs/operate.md", "CPU ms a round, no dashboard", r"round takes ([\d.]+) ms of CPU",
            "dashboard", "none"),
     Figure("docs/operate.md", "CPU ms a round, watched", r"and ([\d.]+) ms with one watched",
            "dashboard", "watched"),

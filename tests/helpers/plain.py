@@ -1,7 +1,8 @@
 """psofed as it is where nothing is compiled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -13,3 +14,10 @@ def uncompiled() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "library", lambda level=None: None)
         yield
+
+
+def both(function: Callable[..., Any], *given: Any) -> tuple[Any, Any]:
+    """What a function returns, and what it returns where nothing is compiled."""
+    found = function(*given)
+    with uncompiled():
+        return found, function(*given)

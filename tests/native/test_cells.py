@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from helpers.plain import uncompiled
+from helpers.plain import both
 from psofed.core import native
 from psofed.errors import InputError
 from psofed.streams.data.columns import Batch, Missing, numbers
@@ -41,9 +41,8 @@ def read(cells, decimal):
 @example(("9007199254740993", "123456789012345e22", "0.1", "1e-23"), ".")
 @example(("1,5", "2", "NA"), ",")
 def test_a_column_has_the_numbers_or_the_error_that_it_has_without_compiled_code(cells, decimal):
-    found = read(cells, decimal)
-    with uncompiled():
-        assert found == read(cells, decimal)
+    found, plain = both(read, cells, decimal)
+    assert found == plain
 
 
 @given(st.floats(-1e29, 1e29))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.plain import uncompiled
+from helpers.plain import both, uncompiled
 from psofed.core import native
 from psofed.core.seeds import Seeds, subsets
 from psofed.streams.synthetic import Laws, autoregress
@@ -30,9 +30,7 @@ def test_uniforms_of_several_runs_are_those_of_each(seed, runs, clients, rounds,
 @given(words, few, few, few, st.integers(0, 150))
 def test_normals_are_those_of_numpy_s_generator(seed, runs, clients, rounds, count):
     seeds, n = Seeds(seed, tuple(runs)), np.array(rounds)[:, None, None]
-    found = seeds.normals("x", clients, count, n)
-    with uncompiled():
-        assert np.array_equal(found, seeds.normals("x", clients, count, n))
+    assert np.array_equal(*both(seeds.normals, "x", clients, count, n))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -51,9 +49,7 @@ def test_a_million_normals_are_numpy_s_in_layers_wedges_and_tail(seed):
 def test_subsets_are_those_of_numpy(population, rows, seed, data):
     size = data.draw(st.integers(1, population))
     uniforms = Seeds(seed).uniforms("s", client=np.arange(rows), count=size)
-    found = subsets(uniforms, population)
-    with uncompiled():
-        assert np.array_equal(found, subsets(uniforms, population))
+    assert np.array_equal(*both(subsets, uniforms, population))
 
 
 @given(
@@ -66,7 +62,6 @@ def test_the_series_is_numpy_s(dtype, clients, rounds, seed, goes_on):
     laws = Laws(2 * u[:, 0] - 1, *u[:, 1:].T)
     normals = seeds.normals("x", ids, rounds + 1).astype(dtype)
     last = normals[:, -1] if goes_on else None
-    found = autoregress(laws, normals[:, :-1], last)
+    found, plain = both(autoregress, laws, normals[:, :-1], last)
     assert found.dtype == dtype
-    with uncompiled():
-        assert np.array_equal(found, autoregress(laws, normals[:, :-1], last))
+    assert np.array_equal(found, plain)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers.plain import uncompiled
+from helpers.plain import both
 from psofed.core import coding, native
 from psofed.core.features import Bumps, Waves, exponential
 from psofed.core.seeds import Seeds
@@ -23,9 +23,8 @@ anything = st.floats() | st.floats(-1e3, 1e3) | st.sampled_from([0.0, 2.0**-16, 
 
 @given(arrays(float, st.integers(1, 20), elements=anything), st.integers(2, 16))
 def test_companded_values_are_the_same_codes(v, bits):
-    found = coding.compand(v, bits)
-    with uncompiled(), np.errstate(all="ignore"):
-        assert np.array_equal(found, coding.compand(v, bits))
+    with np.errstate(all="ignore"):
+        assert np.array_equal(*both(coding.compand, v, bits))
 
 
 def quadratic(rng, dim):
@@ -40,20 +39,15 @@ def test_a_quadratic_is_replaced_in_the_sums(dim, seed):
         sums, old = quadratic(rng, dim), quadratic(rng, dim)
         return server.renew(sums, 3.0, 5.0, old, *rng.normal(size=(3, dim))), *sums, *old
 
-    found = after()
-    with uncompiled():
-        for ours, plain in zip(found, after(), strict=True):
-            assert np.allclose(ours, plain, rtol=1e-12, atol=1e-12 * dim)
+    for ours, plain in zip(*both(after), strict=True):
+        assert np.allclose(ours, plain, rtol=1e-12, atol=1e-12 * dim)
 
 
 @given(st.integers(1, 30), st.integers(0, 2**32 - 1))
 def test_the_minimum_is_the_solution(dim, seed):
     rng = np.random.default_rng(seed)
     A, b, _ = quadratic(rng, dim)
-    prior = rng.uniform(size=dim)
-    found = server.minimum(A, 1.5, prior, b)
-    with uncompiled():
-        plain = server.minimum(A, 1.5, prior, b)
+    found, plain = both(server.minimum, A, 1.5, rng.uniform(size=dim), b)
     assert np.abs(found - plain).max() <= 1e-12 * max(np.abs(plain).max(), np.abs(b).max())
 
 
@@ -67,11 +61,11 @@ def test_correlations_are_the_same_for_any_spread(dim, taps, seed, spread):
     rng = np.random.default_rng(seed)
     features = Waves(rng.normal(size=(dim, taps)), rng.uniform(0, 7, dim))
     root = rng.normal(size=(taps, taps)) * spread**0.5
-    given = rng.normal(size=taps), root @ root.T
-    found = features.correlation(*given)
-    with uncompiled():
-        # The exponents are differences of numbers as large as the spread.
-        assert np.abs(found - features.correlation(*given)).max() <= 1e-14 * max(spread, 10)
+    covariance = root @ root.T
+    found, plain = both(features.correlation, rng.normal(size=taps), covariance)
+    # The exponents are differences of numbers as large as this.
+    exponent = (np.abs(features.W) @ np.abs(covariance) * np.abs(features.W)).sum(axis=1).max()
+    assert np.abs(found - plain).max() <= 1e-15 * max(exponent, 10)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +101,5 @@ def test_a_run_is_the_same_where_nothing_is_compiled(options):
         played = any_method.play(method, any_method.RunSamples(draws))
         return np.array([method.models(at.server, at.clients) for at in played])
 
-    found = models()
-    with uncompiled():
-        assert np.abs(found - models()).max() <= 1e-11 * np.abs(found).max()
+    found, plain = both(models)
+    assert np.abs(found - plain).max() <= 1e-11 * np.abs(found).max()

@@ -199,7 +199,7 @@ def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
         require(close, f"in round {n} they change by {apart:.1e}")
 
 
-def one_liar_does_no_lasting_harm(options: DefenceOptions) -> None:
+def one_attacker_does_no_lasting_harm(options: DefenceOptions) -> None:
     """Whatever one of six members sends, infinity too, what is left is finite and bounded."""
     for lie in (1e30, -1e300, np.inf, -np.inf) if options.acts else ():
         state = _defence(options).start()
@@ -230,7 +230,7 @@ def defended_runs_are_apart(options: DefenceOptions) -> None:
 
 DEFENCE = (
     the_state_is_arrays, what_is_given_is_kept, harmless_rounds_are_left_alone,
-    one_liar_does_no_lasting_harm, defended_runs_are_apart,
+    one_attacker_does_no_lasting_harm, defended_runs_are_apart,
 )  # fmt: skip
 
 

@@ -334,10 +334,10 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--jobs", type=int, default=2)
-    wishes = parser.parse_args()
+    args = parser.parse_args()
     good = True
-    for name in wishes.only or PARTS:
-        good &= PARTS[name](wishes.scale, wishes.jobs)
+    for name in args.only or PARTS:
+        good &= PARTS[name](args.scale, args.jobs)
     print("campaign: passed" if good else "campaign: FAILED")
     return 0 if good else 1
 

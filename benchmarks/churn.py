@@ -101,13 +101,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--top", action="store_true", help="what was allocated since, by line")
-    wishes = parser.parse_args()
-    each, found = max(wishes.rounds // 10, 1), []
+    args = parser.parse_args()
+    each, found = max(args.rounds // 10, 1), []
     with tempfile.TemporaryDirectory() as name:
         churn = Churn(Path(name) / "state")
-        for n in range(1, wishes.rounds + 1):
+        for n in range(1, args.rounds + 1):
             churn.round()
-            if n == each and wishes.top:
+            if n == each and args.top:
                 tracemalloc.start()
                 first = tracemalloc.take_snapshot()
             if n % each == 0:
@@ -120,7 +120,7 @@ def main() -> int:
                     for k, v in found[-1].items()
                 )
                 print(f"round {n}: {sizes}; a round: {spent}", flush=True)
-        if wishes.top:
+        if args.top:
             for line in tracemalloc.take_snapshot().compare_to(first, "lineno")[:10]:
                 print(line)
         churn.folder.close()

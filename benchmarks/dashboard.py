@@ -134,12 +134,12 @@ def main() -> None:
     parser.add_argument("--cohort", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1500)
     parser.add_argument("--turns", type=int, default=3)
-    wishes = parser.parse_args()
+    args = parser.parse_args()
     print("| clients | cohort | CPU ms a round: none / unwatched / watched | kB of a state |")
     print("|---" * 4 + "|")
-    for clients in wishes.clients:
-        found = asyncio.run(play(clients, wishes.cohort, wishes.rounds, wishes.turns))
-        _print(clients, wishes.cohort, found)
+    for clients in args.clients:
+        found = asyncio.run(play(clients, args.cohort, args.rounds, args.turns))
+        _print(clients, args.cohort, found)
 
 
 if __name__ == "__main__":

@@ -181,12 +181,12 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--memory-rounds", type=int, default=10_000)
-    wishes = parser.parse_args()
+    args = parser.parse_args()
     allow_connections()
     print("| cohort | rounds | rounds/s | median ms | p99 ms | MB at 10 % | MB at end | answered |")
     print("|---" * 8 + "|")
-    for cohort, rounds in ((4, wishes.memory_rounds), (100, wishes.rounds)):
-        found = asyncio.run(play(wishes.clients, cohort, rounds))
+    for cohort, rounds in ((4, args.memory_rounds), (100, args.rounds)):
+        found = asyncio.run(play(args.clients, cohort, rounds))
         numbers = f"{found.rate:.0f} | {found.median:.1f} | {found.p99:.1f}"
         megabytes = f"{found.memory[0]:.1f} | {found.memory[1]:.1f}"
         rest = f"{megabytes} | {found.answered:.2%} |"

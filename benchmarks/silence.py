@@ -305,12 +305,12 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--runs", type=int, default=10)
-    wishes = parser.parse_args()
-    if "pace" in wishes.parts:
-        pace(wishes.clients, wishes.seconds)
-    if "model" in wishes.parts:
-        model(wishes.clients, runs=wishes.runs)
-    if "fair" in wishes.parts:
+    args = parser.parse_args()
+    if "pace" in args.parts:
+        pace(args.clients, args.seconds)
+    if "model" in args.parts:
+        model(args.clients, runs=args.runs)
+    if "fair" in args.parts:
         fair()
 
 

@@ -186,19 +186,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--json", type=Path)
-    wishes = parser.parse_args()
+    args = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         for spaced in (False, True):
             for tls in (False, True):
                 for qos in (0, 1):
                     for shared in (200, 40, 5, 1):
-                        count = wishes.rounds // 8 if spaced else wishes.rounds
+                        count = args.rounds // 8 if spaced else args.rounds
                         folder = Path(name) / str(len(rows))
                         rows.append(captured(folder, shared, qos, tls, spaced, count))
     show(rows)
-    if wishes.json:
-        wishes.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+    if args.json:
+        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
     targets: dict[int, Any] = {0: 200, 1: 400}
     for qos, most in targets.items():
         row = next(r for r in rows if (r.shared, r.qos, r.tls, r.spaced) == (5, qos, False, False))

@@ -170,7 +170,7 @@ class Experiment(Settings):
         if f.name != "gaussian":
             return f.own_map(seeds, self._few_inputs())
         centres = contract.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
-        return features.Bumps(centres, f.width)
+        return features.Gaussians(centres, f.width)
 
     def draw_test(self, seeds: Seeds) -> Unseen:
         """The test set of one run; clean and noisy targets are of the same inputs."""

@@ -1,4 +1,4 @@
-"""`psofed study attack`, as people type it: paired losses, with and without defences."""
+"""Attacks as people type them: `psofed study attack`, and in the file of another command."""
 
 from __future__ import annotations
 
@@ -121,3 +121,42 @@ def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path,
     assert len(copies) == len(table["plugins"]) == 2
     assert all((tmp_path / "out" / name).exists() for name in copies)
     assert repeated(tmp_path, table["command"]) == (tmp_path / "out/attack.csv").read_bytes()
+
+
+ONE = f'{TINY.rpartition("[[")[0]}scheme = "coordinated"\n[attack]\nshare = 0.5\n'
+TO = ("--broker", "127.0.0.1:1", "--state", "s")
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(attack, more=""):
+        (tmp_path / "e.toml").write_text(f'{ONE}name = "{attack}"\n{more}')
+        return "e.toml"
+
+    return write
+
+
+def test_verify_honours_an_attack_and_a_defence(psofed, file):
+    done = psofed("study", "verify", file("perturbation", '[defence]\nname = "median"\n'))
+    assert done.returncode == 0, done.stderr
+    assert "All within 1e-12" in done.stdout
+
+
+@pytest.mark.parametrize("attack", ["alie", "ipm", "minmax"])
+def test_an_attack_that_needs_to_know_what_others_send_is_refused_where_clients_are_alone(
+    psofed, file, attack
+):
+    for command in (
+        ("study", "verify"),
+        ("deploy", "serve", *TO),
+        ("deploy", "client", "--id", 0, *TO),
+    ):
+        done = psofed(*command, file(attack))
+        assert done.returncode == 2, command
+        assert f"attack.name is '{attack}', whose clients know what others send" in done.stderr
+
+
+def test_a_client_with_samples_of_its_own_refuses_an_attack_on_the_stream(psofed, file):
+    done = psofed("deploy", "client", file("labels"), "--id", 0, *TO, "--stream", "mine.csv")
+    assert done.returncode == 2
+    assert "--stream is 'mine.csv', but [attack] labels changes samples of FILE's" in done.stderr

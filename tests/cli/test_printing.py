@@ -65,6 +65,6 @@ def test_a_command_ends_well_where_only_ascii_can_be_printed(process, tmp_path):
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
 def test_output_that_was_closed_goes_nowhere(monkeypatch, name):
     monkeypatch.setattr(sys, name, None)
-    printing.speak_plainly()
-    printing.show("nobody reads this", beside=name == "stderr")
+    printing.make_printable()
+    printing.show("nobody reads this", stderr=name == "stderr")
     getattr(sys, name).close()

@@ -8,7 +8,7 @@ DRAWS = 400  # independent feature maps for each kernel
 
 
 @pytest.mark.parametrize("draw", [features.cosine, features.exponential])
-def test_waves_approximate_the_gaussian_kernel(draw):
+def test_cosines_approximate_the_gaussian_kernel(draw):
     x = Seeds(7).generator("x").standard_normal((12, 4))
     kernel = np.exp(-np.square(x[:, None] - x).sum(-1) / (2 * 2.0**2))
     z = np.stack([draw(Seeds(1, run), 200, 4, 2.0)(x) for run in range(DRAWS)])

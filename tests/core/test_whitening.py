@@ -11,7 +11,7 @@ from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.cli.laws.executors import compare_methods
 from psofed.core import native
-from psofed.core.features import Bumps, Linear, Waves, guess, whiten
+from psofed.core.features import Cosines, Gaussians, Linear, guess, whiten
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -147,7 +147,7 @@ def test_mistakes_in_a_file_are_named(lines, says, tmp_path):
 
 
 def test_features_that_vanish_under_the_guess_are_refused():
-    far = Bumps(np.full((3, 2), 1e9), 1.0)
+    far = Gaussians(np.full((3, 2), 1e9), 1.0)
     with pytest.raises(InputError, match="vanish"):
         whiten(far, np.eye(2), 2, 1.0, 1e-4)
     one = whiten(Linear(1), np.eye(1), 1, 1.0, 1e-4)
@@ -158,5 +158,5 @@ def test_a_model_in_a_basis_is_exported_as_one_of_the_features():
     found = drawn(Features(dim=16, basis="whitened", size=5))[0]
     c, x = np.arange(1.0, 6.0), np.random.default_rng(0).standard_normal((8, 4))
     features, w = export.unfolded(found, c)
-    assert isinstance(features, Waves)
+    assert isinstance(features, Cosines)
     assert np.allclose(features(x) @ w, found(x) @ c, atol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from helpers import ROOT
 from helpers.extra import Extra
 from helpers.json_reader import predict
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.streams.data.columns import Columns, Missing
 from psofed.streams.data.recipe import Recipe
 from psofed.tables import export as formats
@@ -91,11 +91,11 @@ def test_a_recipe_with_inputs_of_one_kind_works_too(columns):
     )
     entries = portable.entries(recipe)
     g = np.random.Generator(np.random.PCG64(3))
-    waves = Waves(*(g.standard_normal(s).astype(np.float32) for s in ((7, len(entries)), 7)))
+    cosines = Cosines(*(g.standard_normal(s).astype(np.float32) for s in ((7, len(entries)), 7)))
     missing = Missing(recipe.columns.markers)
     texts, numbers = tuple(missing.texts), tuple(missing.values)
     w, line = (g.standard_normal(n).astype(np.float32) for n in (7, len(entries) + 1))
-    model = Portable("it", entries, waves, w, line, "y", 1.0, 2.0, absent=texts, markers=numbers)
+    model = Portable("it", entries, cosines, w, line, "y", 1.0, 2.0, absent=texts, markers=numbers)
     file = json.loads(formats.render(model, "json"))
     session = runtime.InferenceSession(formats.render(model, "onnx"))
     near, high = (float(np.float32(centre + scale * v)) for v in (-0.4, 2.0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tomli_w
 
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.fleet.protocol import deployment as plans
@@ -173,9 +173,9 @@ def test_inputs_that_one_name_would_mix_up_are_refused(columns):
     inputs = columns["inputs"]
     recipe = Recipe(Columns("y", ("t",), **columns), dict.fromkeys((*inputs, "y"), (0.0, 1.0)))
     entries = portable.entries(recipe)
-    waves = Waves(np.zeros((2, len(entries)), np.float32), np.zeros(2, np.float32))
+    cosines = Cosines(np.zeros((2, len(entries)), np.float32), np.zeros(2, np.float32))
     model = Portable(
-        "it", entries, waves, np.zeros(2, np.float32), np.zeros(len(entries) + 1), "y", 0.0, 1.0
+        "it", entries, cosines, np.zeros(2, np.float32), np.zeros(len(entries) + 1), "y", 0.0, 1.0
     )
     with pytest.raises(InputError, match=re.escape(inputs[1])):
         portable.check(model, "file")

@@ -31,14 +31,14 @@ def drawn(options, dim=D, cohort=3):
     experiment = small(options, clients=K, cohort=cohort, rounds=N, step=STEP, features=features)
     method, draws = prepare(experiment)
     x, y = samples(draws)
-    waves = method.task.features
-    z = [[wave(waves.W, waves.b, x[k, n]) for n in range(N)] for k in range(K)]
+    cosines = method.task.features
+    z = [[feature(cosines.W, cosines.b, x[k, n]) for n in range(N)] for k in range(K)]
     cohorts = [method.task.cohorts.cohort(n).tolist() for n in range(N)]
     found = Drawn(np.array(z), y, cohorts, method.step, method, method.task.seeds)
     return found, simulate(experiment)
 
 
-def wave(W, b, x):
+def feature(W, b, x):
     """z = sqrt(2/D) cos(W x + b)."""
     inner = [sum(a * c for a, c in zip(row, x, strict=True)) for row in W]
     return [sqrt(2 / len(b)) * cos(one + phase) for one, phase in zip(inner, b, strict=True)]

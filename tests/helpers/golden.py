@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.simulate.reference import Case
 
 
@@ -18,7 +18,7 @@ def read(path):
     return Case(
         name=table["name"],
         algorithm=table["algorithm"],
-        features=Waves(arrays["W"], arrays["b"]),
+        features=Cosines(arrays["W"], arrays["b"]),
         x=arrays["x"],
         y=arrays["y"],
         # Uploads are folded in client order, not in the order of the case.

@@ -16,7 +16,7 @@ ENV = os.environ | {"PYTHONWARNINGS": "error", "OPENBLAS_NUM_THREADS": "1"}
 
 @contextmanager
 def hearing() -> Iterator[None]:
-    """What is started in here hears Ctrl-C, even if we were told to be deaf to it.
+    """What is started in here hears Ctrl-C, even if we were started to ignore it.
 
     A shell without a terminal starts its background jobs with SIGINT ignored. That is inherited,
     and a Python that begins so never raises KeyboardInterrupt. A handler is not inherited: with

@@ -13,7 +13,10 @@ def failures(path):
     yield from (v.rule for v in subject(str(path)).verdicts() if v.outcome == "failed")
 
 
-@pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner", "attack", "defence"])
+KINDS = ("method", "stream", "policy", "learner", "attack", "defence")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
     done = psofed("init", "mine.py", "--preset", kind)
     assert done.stdout == "Wrote mine.py. Try its rules with: psofed check mine.py\n"
@@ -51,7 +54,6 @@ MUTANTS = [
     ("stream", ("seeds.world.generator(purpose)", 'seeds.world.generator("mine")'), "Runs of one world share"),
     ("policy", ("sorted(order[: self.size].tolist())", "order[: self.size].tolist()"), "Members and weights"),
     ("policy", ("class Policy(policies.Policy)", "class Policy"), "Members and weights"),
-    ("policy", ("    options: Options\n", "    def __init__(self, options, federation):\n        self.options, self.seeds, self.clients = options, federation.seeds, federation.clients\n"), "Members and weights"),
     ("policy", ("1 / len(scores)", "score_sum"), "Members and weights"),
     ("policy", ("sound(score)", "score"), "Scores that are infinite"),
     ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "Its state is a dict of arrays"),
@@ -78,6 +80,32 @@ MUTANTS = [
 def test_a_mistake_is_noticed_by_its_rule(tmp_path, kind, change, rule):
     found = failures(put(tmp_path, change, kind=kind))
     assert any(name.startswith(rule) for name in found)
+
+
+NAME = '    name: ClassVar[str] = "mine"'
+INIT = (
+    "    options: Options\n",
+    "    def __init__(self, options, federation):\n        self.options = options\n",
+)
+MISSING = [
+    *((kind, (NAME, "    pass"), "name: ClassVar[str] = ...") for kind in KINDS),
+    ("method", ("def fold(", "def folds("), "it has no fold"),
+    ("stream", ("    taps: ClassVar[int] = 3", "    three: ClassVar[int] = 3"), "it has no taps"),
+    ("learner", ("def predict(", "def predicts("), "it has no predict"),
+    ("policy", INIT, "__init__ does not set size or clients or seeds"),
+    ("policy", ("return policies.Invited(sorted(order[: self.size].tolist()))", "return [1]"), "invite returns a list, not Invited"),
+    ("attack", ("def models(", "def model("), "models are to the bit those without an attack"),
+    ("attack", (".astype(w_k.dtype)", ".all()"), "models returns a bool, not real numbers of shape [2, 8]"),
+    ("defence", ("return left", "pass"), "defended() gives None, not numbers of shape [6, 4]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "found"), MISSING)
+def test_the_check_names_what_is_missing(psofed, tmp_path, kind, change, found):
+    put(tmp_path, change, kind=kind)
+    done = psofed("check", "mine.py")
+    assert (done.returncode, found in done.stdout) == (1, True), done
+    assert "AttributeError" not in done.stdout
 
 
 def test_a_method_declares_which_rule_cannot_hold_for_it(tmp_path):

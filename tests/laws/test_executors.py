@@ -71,9 +71,9 @@ def test_a_method_that_changes_a_handler_is_not_run_by_the_kernel():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("taps", [1, 3, 4, 5, 9])
 def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):
-    waves = features.cosine(Seeds(0), 64, taps, 0.6)
+    cosines = features.cosine(Seeds(0), 64, taps, 0.6)
     x = np.random.default_rng(0).normal(size=(500, taps)).astype(dtype)
-    error = np.abs(kernel.compiled(waves, dtype)(x) - waves(x.astype(np.float64)))
+    error = np.abs(kernel.compiled(cosines, dtype)(x) - cosines(x.astype(np.float64)))
     assert error.max() < {"float32": 2e-6, "float64": 4e-15}[dtype]
 
 

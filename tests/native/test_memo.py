@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from helpers.plain import both
 from psofed.core import coding, native
-from psofed.core.features import Bumps, Waves, exponential
+from psofed.core.features import Cosines, Gaussians, exponential
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import memofed
@@ -59,7 +59,7 @@ def test_a_matrix_that_is_not_positive_is_solved_all_the_same():
 @given(st.integers(1, 21), st.integers(1, 6), st.integers(0, 2**32 - 1), st.floats(1e-3, 1e5))
 def test_correlations_are_the_same_for_any_spread(dim, taps, seed, spread):
     rng = np.random.default_rng(seed)
-    features = Waves(rng.normal(size=(dim, taps)), rng.uniform(0, 7, dim))
+    features = Cosines(rng.normal(size=(dim, taps)), rng.uniform(0, 7, dim))
     root = rng.normal(size=(taps, taps)) * spread**0.5
     covariance = root @ root.T
     found, plain = both(features.correlation, rng.normal(size=taps), covariance)
@@ -75,7 +75,7 @@ def test_correlations_are_the_same_for_any_spread(dim, taps, seed, spread):
 def test_features_of_one_run_are_those_of_the_map(taps, dim, dtype, close):
     rng = np.random.default_rng(taps)
     W, b, x = rng.normal(size=(dim, taps)), rng.uniform(0, 7, dim), rng.normal(size=(2, 5, taps))
-    for features in (Waves(W, b), Bumps(W, 1.5), exponential(Seeds(2), 2 * dim, taps, 2.0)):
+    for features in (Cosines(W, b), Gaussians(W, 1.5), exponential(Seeds(2), 2 * dim, taps, 2.0)):
         exact, given = features.astype(dtype), x.astype(dtype)
         fast = kernel.compiled(exact, np.dtype(dtype))
         for one in (given, given[0], given[:, 1], given[0, :0]):

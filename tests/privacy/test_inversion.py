@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.features import Bumps, Linear, OwnMap, Whitened, cosine
+from psofed.core.features import Gaussians, Linear, OwnMap, Whitened, cosine
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation.foreign import vectorised
@@ -109,7 +109,7 @@ BASE = cosine(Seeds(0), 6, 2, 2.0)
 
 @pytest.mark.parametrize(
     "features",
-    [BASE, Bumps(np.eye(3, 2), 1.5), Linear(2), Whitened(BASE, np.eye(6, 4)), OwnMap(OWN, 3)],
+    [BASE, Gaussians(np.eye(3, 2), 1.5), Linear(2), Whitened(BASE, np.eye(6, 4)), OwnMap(OWN, 3)],
 )
 def test_slopes_of_all_feature_maps_are_those_of_differences(features):
     x, entries = Seeds(0).generator("x").standard_normal((5, 2)), np.array([2, 0])

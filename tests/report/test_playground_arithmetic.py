@@ -10,7 +10,7 @@ import pytest
 
 from helpers import GOLDEN, golden
 from helpers.playing import FIRST, answer
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.report import playground
 from psofed.report.page import asset
 from psofed.simulate import reference
@@ -112,7 +112,7 @@ def test_a_run_of_the_page_is_the_core_s_on_the_same_draws(bench, changes):
     clients, dim = s["K"], s["D"]
     masks = np.broadcast_to(found["masks"], (clients, s["M"]))
     kind = cases.Case if s["idle"] else Sleeping
-    features = Waves(np.reshape(found["W"], (dim, 4)), np.array(found["b"]))
+    features = Cosines(np.reshape(found["W"], (dim, 4)), np.array(found["b"]))
     pso = kind(
         name="", algorithm="pso", features=features,
         x=np.reshape(found["x"], (rounds, clients, 4)).swapaxes(0, 1), y=np.transpose(found["y"]),

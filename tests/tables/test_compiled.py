@@ -31,10 +31,10 @@ METHODS = [
 
 def player(options, dtype="float64"):
     seeds = Seeds(3)
-    waves = features.cosine(seeds, DIM, TAPS, 1.0).astype(dtype)
+    cosines = features.cosine(seeds, DIM, TAPS, 1.0).astype(dtype)
     here = {"first": np.arange(CLIENTS) * 2, "stop": ROUNDS - np.arange(CLIENTS)}
     task = Task(
-        clients=CLIENTS, dim=DIM, taps=TAPS, step=0.3, seeds=seeds, features=waves,
+        clients=CLIENTS, dim=DIM, taps=TAPS, step=0.3, seeds=seeds, features=cosines,
         cohorts=PresentCohorts(seeds, CLIENTS, 3, **here), dtype=dtype,
     )  # fmt: skip
     columns = SimpleNamespace(target="y", ranges={"y": (0, 1)})
@@ -42,7 +42,7 @@ def player(options, dtype="float64"):
     table = SimpleNamespace(columns=columns)
     first = np.zeros(CLIENTS, int)
     rounds = SimpleNamespace(clients=CLIENTS, recipe=recipe, table=table, first=first)
-    return Player("", start(options, task), waves, rounds)
+    return Player("", start(options, task), cosines, rounds)
 
 
 def lots(one, seed, gaps, delay, lengths):

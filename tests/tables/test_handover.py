@@ -28,7 +28,7 @@ from psofed.streams.data.columns import Columns
 from psofed.streams.data.rounds import Rounds
 from psofed.streams.table import Live
 from psofed.tables import backtest, example, fitting
-from psofed.tables import plan as wishes
+from psofed.tables import plan as fit_plans
 from psofed.tables.plan import Plan, Span
 
 COLUMNS = replace(
@@ -183,7 +183,7 @@ def test_round_n_is_the_tick_in_which_a_label_becomes_known_and_the_last_part_ju
 
 def test_the_file_gives_back_the_experiment_and_each_mistake_in_it_is_named(made, tmp_path):
     path = tmp_path / "run.toml"
-    text = tomli_w.dumps(wishes.run_table(made, "float16"))
+    text = tomli_w.dumps(fit_plans.run_table(made, "float16"))
     path.write_text(text)
     plan = plans.read(path)
     assert plan.experiment == made
@@ -264,7 +264,7 @@ def test_a_station_that_joined_later_brings_its_own_rows_under_any_name(made, tm
 
 
 def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path):
-    (tmp_path / "run.toml").write_text(tomli_w.dumps(wishes.run_table(made, "float32")))
+    (tmp_path / "run.toml").write_text(tomli_w.dumps(fit_plans.run_table(made, "float32")))
     asked = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
     for who in ("mil", "-1"):
         result = psofed("deploy", "client", "run.toml", f"--id={who}", *asked)

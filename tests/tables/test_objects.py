@@ -40,12 +40,12 @@ def done():
 
 def by_hand(done, row):
     """The prediction of the model's equation for one row: cosines, then a straight line."""
-    model, waves = done.model, done.model.features.waves
+    model, cosines = done.model, done.model.features.cosines
     (centre, scale), (mean, spread) = (model.recipe.scaling[name] for name in ("x", "y"))
     known = row.who in model.clients
     w = model.own[model.clients.index(row.who)] if known else model.own.mean(axis=0)
     x = (row.x - centre) / scale
-    cosines = np.sqrt(2 / waves.dim) * np.cos(waves.W[:, 0] * x + waves.b)
+    cosines = np.sqrt(2 / cosines.dim) * np.cos(cosines.W[:, 0] * x + cosines.b)
     return float(cosines @ w[:-2] + LINE * (w[-2] * x + w[-1])) * spread + mean
 
 

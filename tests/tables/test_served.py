@@ -15,7 +15,7 @@ from psofed.fleet.protocol import deployment as plans
 from psofed.methods import psofed as pso
 from psofed.streams.data import reading as tables
 from psofed.tables import example, fitting
-from psofed.tables import plan as wishes
+from psofed.tables import plan as fit_plans
 from psofed.tables.plan import Plan
 
 STATIONS = ("harbour", "mill", "quarry")
@@ -32,7 +32,7 @@ def handed(tmp_path_factory):
     span = fitting.spans(table, plan)
     made = plan.experiment(fitting.sampled(table, plan, span), span, folder / "t.csv")
     file = folder / "run.toml"
-    file.write_text(wishes.RUN_HEAD + tomli_w.dumps(wishes.run_table(made, "float32")))
+    file.write_text(fit_plans.RUN_HEAD + tomli_w.dumps(fit_plans.run_table(made, "float32")))
     return file
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
               help='Where samples come from. "paper": the stream in FILE. "-": lines of standard'
               ' input. Otherwise a file with a row for each sample.')  # fmt: skip
 @deploy_options
-def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
+def client(file: Path, who: str, state: Path, broker: str, **options: Any) -> None:
     """Run a client of the run in FILE: learn from samples, take part when invited.
 
     A line of standard input is {"x": [...], "y": ...}, or L inputs and y separated by commas. For a
@@ -46,12 +46,12 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     """
     from psofed.fleet.protocol import deployment as plans
 
-    plan = plans.read(file, wishes["settings"])
+    plan = plans.read(file, options["settings"])
     with kept(plan.deploy.log):
-        _run(plan, who, state, broker, wishes)
+        _run(plan, who, state, broker, options)
 
 
-def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> None:
+def _run(plan: Deployment, who: str, state: Path, broker: str, options: Any) -> None:
     """Make the device, let it run until it is stopped, and say what it has seen."""
     from psofed.fleet import samples
     from psofed.streams.contract import about
@@ -59,14 +59,14 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> N
     deploy, stream = plan.deploy, about(plan.experiment.stream)
     names = stream.clients_named()
     k = _number(plan, names, who)
-    _check_measured(plan, wishes["stream"])
-    device = _device(plan, k, state, broker, wishes)
+    _check_measured(plan, options["stream"])
+    device = _device(plan, k, state, broker, options)
     read = samples.reading(plan.experiment.stream, k, deploy.ahead)
     in_units = partial(_in_units, level=deploy.interval, restore=stream.restore)
     device.on_news = say
     device.on_prediction = lambda forecast: out(json.dumps(in_units(forecast)))
     if deploy.live:
-        device.samples = _samples(plan, device.member, wishes["stream"], read)
+        device.samples = _samples(plan, device.member, options["stream"], read)
     for note in device.notes:
         say(f"Warning: {state}: {note}")
     on_stop(device.stop)
@@ -82,29 +82,29 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, wishes: Any) -> N
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
-def _device(plan: Deployment, k: int, state: Path, broker: str, wishes: Any) -> Device:
+def _device(plan: Deployment, k: int, state: Path, broker: str, options: Any) -> Device:
     """The client's loop, with its keys and certificates."""
     from psofed.fleet import client_loop
     from psofed.fleet.broker import Address
     from psofed.fleet.identity import read_secret
 
     address = Address.parse(broker)
-    if warning := address.check(wishes["plain"]):
+    if warning := address.check(options["plain"]):
         say(f"Warning: {warning}")
-    source = None if plan.deploy.live else _source(plan, k, wishes["stream"])
-    pairs = _pairs(plan, k, state, wishes["ca"])
+    source = None if plan.deploy.live else _source(plan, k, options["stream"])
+    pairs = _pairs(plan, k, state, options["ca"])
     certified = None
-    if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
-        certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    key = None if wishes["secret"] is None else read_secret(wishes["secret"], k)
+    if pairs is None or address.tls or options["cert"] or options["key"]:  # --ca alone is for masks
+        certified = identity(options["ca"], options["cert"], options["key"])
+    key = None if options["secret"] is None else read_secret(options["secret"], k)
     device = client_loop.device(
         plan, k, state, address, (), source, certified, key,
-        measured=wishes["stream"] != "paper", pairs=pairs,
+        measured=options["stream"] != "paper", pairs=pairs,
     )  # fmt: skip
     if pairs is not None:
         from psofed.fleet import mask_keys
 
-        mask_keys.claim(mask_keys.file(wishes["ca"].parent, plan.names(k)), state)
+        mask_keys.claim(mask_keys.file(options["ca"].parent, plan.names(k)), state)
     return device
 
 

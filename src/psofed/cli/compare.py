@@ -10,7 +10,7 @@ import click
 
 from psofed.cli.fit import command
 from psofed.cli.printing import finish, results, say
-from psofed.cli.run import Wishes, compute, jobs, leave_interrupted
+from psofed.cli.run import Overrides, compute, jobs, leave_interrupted
 from psofed.cli.verbs import FILE, experiment_options, fields
 from psofed.errors import InputError
 from psofed.federation.progress import in_turn
@@ -68,7 +68,7 @@ def compare(
 
     with inside("--"):
         check(budget, target, tuning)
-    how = Wishes(**options)
+    how = Overrides(**options)
     experiment, unfit = _experiment(file, how)
     question = {"budget": budget, "target": target, "tuning": tuning}
     with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:
@@ -93,18 +93,18 @@ def compare(
     finish(folder, how.as_json, words.to_table(result), *words.blocks(result), end)
 
 
-def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[str, str]]]:
+def _experiment(file: Path | None, how: Overrides) -> tuple[Experiment, list[tuple[str, str]]]:
     """What to compare on, with the methods to compare, and those that cannot be attacked."""
     from psofed import experiment as experiments
     from psofed.compare import budget
 
-    experiment, beset, own = experiments.Experiment(), dict[str, Any](), False
+    experiment, threats, own = experiments.Experiment(), dict[str, Any](), False
     if file is not None:
         missing = {"methods": [{"name": budget.reference().name}]}
-        experiment, beset, own = experiments.read_for(file, missing)
+        experiment, threats, own = experiments.read_for(file, missing)
     dim = experiment.dim
     known = experiment.methods if own else budget.everything(dim, experiment.learner)
-    experiment = replace(experiment, methods=(budget.reference(),), **beset)
+    experiment = replace(experiment, methods=(budget.reference(),), **threats)
     methods, unfit = budget.attacked(experiment, budget.completed(known, dim))
     if not own and (strange := budget.unfit(experiment.learner)):
         say(f"Left out, for the learner {experiment.learner.name}: {', '.join(strange)}.")

@@ -60,25 +60,25 @@ def _play(folder: Path, rounds: int) -> None:
         raise InputError(str(file), found, right) from None
     from psofed.fleet.broker import Broker
 
-    team = Team(folder, file, rounds)
-    broker = Broker(team.ports[0])
+    processes = DemoProcesses(folder, file, rounds)
+    broker = Broker(processes.ports[0])
     broker.open()
     say(f"{CLIENTS} clients, cohorts of 4, PSO-Fed, M = 40 of D = 200; MSE on noise-free targets.")
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    team.begin()
+    processes.begin()
     try:
         for who in ("server", *map(str, range(CLIENTS))):
-            team.start(who)
-        say(f"Dashboard at http://127.0.0.1:{team.ports[1]}/")
-        bytes_moved = _rounds(team, rounds)
+            processes.start(who)
+        say(f"Dashboard at http://127.0.0.1:{processes.ports[1]}/")
+        bytes_moved = _rounds(processes, rounds)
     finally:
-        team.stop()
+        processes.stop()
         broker.close()
     _prove(file, rounds, bytes_moved)
 
 
-class Team:
+class DemoProcesses:
     """The processes of the demo, a server and clients: a group that ends with this process.
 
     Also if that is killed: a shell in the group waits for the end of a pipe that we hold.
@@ -156,17 +156,17 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], other.getsockname()[1]
 
 
-def _rounds(team: Team, rounds: int) -> int:
+def _rounds(processes: DemoProcesses, rounds: int) -> int:
     """Follow the rounds and kill some on the way; the bytes of all frames."""
     kills = {rounds // 3: "server", rounds // 2: str(CRASHES), rounds * 5 // 6: "server"}
     total = 0
-    for row in team.lines():
+    for row in processes.lines():
         total += row["up"] + row["down"]
         if (row["n"] + 1) % max(rounds // 10, 1) == 0 or row["n"] == 0:
             counts = f"{row['total_accepted']} answers, {row['total_lost']} lost"
             say(f"round {row['n'] + 1:4d}: MSE {row['mse_db']:6.2f} dB, {counts}, {total} bytes")
         for n in [n for n in kills if n <= row["n"]]:
-            team.kill(kills.pop(n))
+            processes.kill(kills.pop(n))
     return total
 
 

@@ -196,7 +196,7 @@ class Asked:
         for line in table.said:
             say(line[:1].upper() + line[1:] + ".")
         columns = Grid(table.report, left=(0, 1, 4), least=(3, 2))
-        printing.show(columns, beside=True)
+        printing.show(columns, stderr=True)
         return table
 
 

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from psofed.cli import printing
     from psofed.cli.verbs import cli
 
-    printing.speak_plainly()
+    printing.make_printable()
     try:
         cli.main(arguments, prog_name="psofed", standalone_mode=False)
     except InputError as error:

@@ -22,7 +22,7 @@ from psofed.report.files import Block, Grid, ResultFolder
 NARROW = 40  # a terminal that says that it is narrower is not believed
 
 
-def speak_plainly() -> None:
+def make_printable() -> None:
     """A sign that standard output cannot hold, as in ASCII, becomes a question mark.
 
     Output that was closed (`>&-`) goes nowhere.
@@ -72,12 +72,12 @@ def finish(folder: ResultFolder, as_json: bool, table: dict[str, Any], *blocks: 
         show(*blocks)
 
 
-def show(*blocks: Block, beside: bool = False) -> None:
+def show(*blocks: Block, stderr: bool = False) -> None:
     """Print texts and tables, on standard error if they are not the result."""
-    stream = sys.stderr if beside else sys.stdout
+    stream = sys.stderr if stderr else sys.stdout
     for block in blocks:
         text = fitted(block, width()) if stream.isatty() else block
-        print(text, file=stream, flush=beside)
+        print(text, file=stream, flush=stderr)
 
 
 def width() -> int:

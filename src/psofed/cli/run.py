@@ -70,11 +70,11 @@ def run(file: Path, **options: Any) -> None:
     """
     from psofed import experiment as experiments
 
-    wishes = Wishes(**options)
-    experiment = wishes.changed(experiments.read(file))
+    overrides = Overrides(**options)
+    experiment = overrides.changed(experiments.read(file))
     figures = {"figure": (list(range(len(experiment.methods))), "")}
     # The folder holds the experiment, so the command that repeats it starts there.
-    work(experiment, "psofed run experiment.toml", figures, file.stem, wishes)
+    work(experiment, "psofed run experiment.toml", figures, file.stem, overrides)
 
 
 @click.command()
@@ -88,18 +88,18 @@ def reproduce(**options: Any) -> None:
     """
     from psofed.experiment import Experiment
 
-    wishes = Wishes(**options)
-    experiment = wishes.changed(Experiment())
+    overrides = Overrides(**options)
+    experiment = overrides.changed(Experiment())
     command = f"psofed reproduce --rounds {experiment.rounds} --seed {experiment.seed}"
     figures = {
         "figure_a": ([0, 1, 2, 3], "(a) Coordinated partial sharing"),
         "figure_b": ([0, 4, 5, 6], "(b) Uncoordinated partial sharing"),
     }
-    work(experiment, command + wishes.sets(), figures, "reproduce", wishes)
+    work(experiment, command + overrides.sets(), figures, "reproduce", overrides)
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """What the options say: what to change in an experiment, and where its result goes."""
 
     out: Path | None
@@ -150,16 +150,16 @@ def jobs() -> int | None:
 
 
 def work(
-    experiment: Experiment, command: str, figures: Figures, default: str, wishes: Wishes
+    experiment: Experiment, command: str, figures: Figures, default: str, overrides: Overrides
 ) -> None:
     """Run the experiment, write its folder, print its table."""
     from psofed.report import runs
 
-    if wishes.out and runs.is_finished(wishes.out, experiment):
-        say(f"Nothing to do: {wishes.out} holds the finished result.")
+    if overrides.out and runs.is_finished(overrides.out, experiment):
+        say(f"Nothing to do: {overrides.out} holds the finished result.")
         return
     warn_of_steps(experiment)
-    with results(wishes.out, default, resumes=True) as folder:
+    with results(overrides.out, default, resumes=True) as folder:
         curves, finished, store = compute(experiment, folder.path)
         if curves is None:
             leave_interrupted(folder, store)
@@ -173,7 +173,7 @@ def work(
     if finished:
         store.remove()
     summary = runs.summary(curves, command)
-    finish(folder, wishes.as_json, summary, *_blocks(curves, "claims" in summary, folder))
+    finish(folder, overrides.as_json, summary, *_blocks(curves, "claims" in summary, folder))
     if not finished:
         leave_interrupted(folder, store)
 

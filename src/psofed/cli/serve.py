@@ -38,7 +38,7 @@ if TYPE_CHECKING:
               help="Serve a dashboard for browsers, and metrics; port 0 takes any free port."
               )  # fmt: skip
 @deploy_options
-def serve(file: Path, state: Path, broker: str, **wishes: Any) -> None:
+def serve(file: Path, state: Path, broker: str, **options: Any) -> None:
     """Run the server of the run in FILE: in each round invite, collect, fold and commit.
 
     The state folder holds all state. A server that is started again continues after its last
@@ -47,13 +47,13 @@ def serve(file: Path, state: Path, broker: str, **wishes: Any) -> None:
     from psofed.fleet.broker import Address
     from psofed.fleet.protocol import deployment as plans
 
-    plan = plans.read(file, wishes["settings"])
-    rounds = last_round(plan, wishes["rounds"])
+    plan = plans.read(file, options["settings"])
+    rounds = last_round(plan, options["rounds"])
     address = Address.parse(broker)
     with kept(plan.deploy.log):
-        if warning := address.check(wishes["plain"]):
+        if warning := address.check(options["plain"]):
             say(f"Warning: {warning}")
-        run(plan, state, address, rounds, wishes)
+        run(plan, state, address, rounds, options)
 
 
 def last_round(plan: Deployment, wanted: int | None) -> int | None:
@@ -68,7 +68,7 @@ def last_round(plan: Deployment, wanted: int | None) -> int | None:
     return wanted or most
 
 
-def run(plan: Deployment, state: Path, address: Address, rounds: int | None, wishes: Any) -> None:
+def run(plan: Deployment, state: Path, address: Address, rounds: int | None, options: Any) -> None:
     """Start everything, serve the rounds, stop everything."""
     from psofed.fleet import mqtt
     from psofed.fleet.broker import up_topic
@@ -77,13 +77,13 @@ def run(plan: Deployment, state: Path, address: Address, rounds: int | None, wis
     from psofed.fleet.protocol import wire
     from psofed.fleet.protocol.store import StateFolder
 
-    key = None if wishes["secret"] is None else read_secret(wishes["secret"])
+    key = None if options["secret"] is None else read_secret(options["secret"])
     largest = plan.largest + wire.SEAL
-    who = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    who = identity(options["ca"], options["cert"], options["key"])
     if address.tls and who is not None:
         who.check("server")
-    where = wishes["dashboard"]
-    dashboard = None if where is None else Dashboard(where, wishes["plain"])
+    where = options["dashboard"]
+    dashboard = None if where is None else Dashboard(where, options["plain"])
     topic = up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, "server", topic, largest, plan.deploy.qos, who)
     coordinator = started(plan, StateFolder(state), key)

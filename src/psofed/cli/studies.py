@@ -12,7 +12,7 @@ import click
 
 from psofed.cli.fit import command
 from psofed.cli.printing import results, say, show
-from psofed.cli.run import Wishes, compute, jobs, leave_interrupted, warn_of_steps
+from psofed.cli.run import Overrides, compute, jobs, leave_interrupted, warn_of_steps
 from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
 from psofed.federation import texts
@@ -52,7 +52,7 @@ def sweep(file: Path, sets: tuple[str, ...], out: Path | None) -> None:
 
     fixed = tuple(text for text in sets if re.match(r"(runs|rounds|seed) *=[^,]+$", text))
     axes = [text for text in sets if text not in fixed]
-    experiment = Wishes(out, settings=fixed).changed(experiments.read(file))
+    experiment = Overrides(out, settings=fixed).changed(experiments.read(file))
     plan = sweeping.plan(experiment, _values(axes))
     with results(out, f"{file.stem}-sweep", resumes=True) as folder:
         curves, store = _swept(plan, folder)
@@ -133,7 +133,7 @@ def attack(
     from psofed.compare import attacks as study
     from psofed.report import attacks as words
 
-    how = Wishes(**options)
+    how = Overrides(**options)
     experiment = experiments.read(file)
     experiment = how.changed(experiment, max(min(experiment.runs, RUNS), 2), {"runs": 2})
     made = _attack_plan(experiment, shares, attacks, defences)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli.printing import results, show
-from psofed.cli.run import Wishes, jobs
+from psofed.cli.run import Overrides, jobs
 from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
 from psofed.federation.progress import counting
@@ -37,7 +37,7 @@ def theory(file: Path, **options: Any) -> None:
     from psofed import experiment as experiments
     from psofed.theory import prediction
 
-    how = Wishes(**options)
+    how = Overrides(**options)
     experiment = prediction.fix_world(how.changed(experiments.read(file), None, {"runs": 2}), None)
     try:
         prediction.check(experiment)
@@ -47,7 +47,7 @@ def theory(file: Path, **options: Any) -> None:
         raise error if error.where else error.inside(where=str(file)) from None
 
 
-def _work(experiment: Experiment, how: Wishes, stem: str) -> None:
+def _work(experiment: Experiment, how: Overrides, stem: str) -> None:
     from psofed.report import theory as words
 
     simulates = how.runs is not None

@@ -107,7 +107,7 @@ class Alone:
         return np.stack([self._solved(k) for k in range(len(self.q))])
 
     @property
-    def told(self) -> int:
+    def sent_once(self) -> int:
         """The values that each client sends, and gets, once, so that all can lean on the mean."""
         n = self.q.shape[1]
         return n + sum(here.stop - here.start for here in parts(n, self.size, self.older))

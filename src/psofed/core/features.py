@@ -44,7 +44,7 @@ class SeveralMaps:
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class Cosines:
     """Eq. (2), its z: z = sqrt(2/D) cos(W x + b), the paper's cosine feature function."""
 
     exact: ClassVar[bool] = True
@@ -62,8 +62,8 @@ class Waves:
         z *= np.sqrt(2 / self.dim).astype(z.dtype)
         return z
 
-    def astype(self, dtype: Any) -> Waves:
-        return Waves(self.W.astype(dtype), self.b.astype(dtype))
+    def astype(self, dtype: Any) -> Cosines:
+        return Cosines(self.W.astype(dtype), self.b.astype(dtype))
 
     def correlation(self, mean: Array, covariance: Array) -> Array:
         """R = E[z z^T] for x ~ N(mean, covariance), in closed form.
@@ -88,7 +88,7 @@ class Waves:
 
 
 def _correlation(W: Array, phase: Array, covariance: Array) -> Array:
-    """`Waves.correlated`, compiled."""
+    """`Cosines.correlated`, compiled."""
     (dim, taps), size = W.shape, -(-len(W) // 4) * 4
     P = W @ covariance
     variance = np.vecdot(P, W)
@@ -103,21 +103,21 @@ def _correlation(W: Array, phase: Array, covariance: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Lined:
+class WithLine:
     """z of cosines, then c x and c: a straight line costs one feature for each input."""
 
     exact: ClassVar[bool] = True
-    waves: Waves
+    cosines: Cosines
 
     @property
     def dim(self) -> int:
-        return sum(self.waves.W.shape) + 1
+        return sum(self.cosines.W.shape) + 1
 
     def __call__(self, x: Array) -> Array:
-        return extended(self.waves(x), x)
+        return extended(self.cosines(x), x)
 
-    def astype(self, dtype: Any) -> Lined:
-        return Lined(self.waves.astype(dtype))
+    def astype(self, dtype: Any) -> WithLine:
+        return WithLine(self.cosines.astype(dtype))
 
     def correlation(self, mean: Array, covariance: Array) -> Array:
         """R = E[z z^T], from always the same draws."""
@@ -135,7 +135,7 @@ def extended(z: Array, x: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Bumps:
+class Gaussians:
     """z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D), the Gaussian feature function."""
 
     exact: ClassVar[bool] = True
@@ -151,13 +151,13 @@ class Bumps:
         z: Array = np.exp(distance * (-0.5 / self.width**2)) / np.sqrt(self.dim)
         return z.astype(x.dtype, copy=False)
 
-    def astype(self, dtype: Any) -> Bumps:
-        return Bumps(self.centres.astype(dtype), self.width)
+    def astype(self, dtype: Any) -> Gaussians:
+        return Gaussians(self.centres.astype(dtype), self.width)
 
     def correlation(self, mean: Array, covariance: Array) -> Array:
         """R = E[z z^T] for x ~ N(mean, covariance), in closed form.
 
-        Two bumps make one of half the square width around their middle c. With V = I + 2 C/sigma^2,
+        Two make one of half the square width around their middle c. With V = I + 2 C/sigma^2,
         E exp(-|x - c|^2 / sigma^2) = det(V)^(-1/2) exp(-(c - m)^T V^-1 (c - m) / sigma^2).
         """
         centres, square = self.centres.astype(np.float64), self.width**2
@@ -169,21 +169,21 @@ class Bumps:
         return R / self.dim
 
 
-def cosine(seeds: Seeds, dim: int, taps: int, width: Any) -> Waves:
+def cosine(seeds: Seeds, dim: int, taps: int, width: Any) -> Cosines:
     """Cosine features: W ~ N(0, 1/sigma^2), b ~ U(0, 2 pi). Kernel exp(-|x-x'|^2 / (2 sigma^2)).
 
     The width sigma is one number, or [D, 1] of each feature.
     """
     generator = seeds.world.generator("features")
     W = generator.standard_normal((dim, taps)) / width
-    return Waves(W, generator.uniform(0, 2 * np.pi, dim))
+    return Cosines(W, generator.uniform(0, 2 * np.pi, dim))
 
 
-def exponential(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:
+def exponential(seeds: Seeds, dim: int, taps: int, width: float) -> Cosines:
     """The real form of exp(j W x): D/2 frequencies, each as a cosine and a sine, so |z|^2 = 1."""
     W = seeds.world.generator("features").standard_normal((dim // 2, taps)) / width
     quarter = np.pi / 2  # sin(t) = cos(t - pi/2): the same map as the cosine's, with these phases
-    return Waves(np.vstack([W, W]), np.repeat([0.0, -quarter], dim // 2))
+    return Cosines(np.vstack([W, W]), np.repeat([0.0, -quarter], dim // 2))
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,12 @@ def learn(memory: Array, trust: Array, guesses: Array, mixed: Array, y: Array) -
     memory[..., 0] += (r - eta * r * r + bound * (eta * r > 0.5)) / 2
 
 
-def sane(guesses: Array) -> Array:
+def bounded(guesses: Array) -> Array:
     """Guesses in spreads of the target; a model that has diverged does not say more than FAR."""
     return np.clip(np.nan_to_num(guesses, nan=0.0), -FAR, FAR).astype(np.float64)
 
 
-def awoken(guesses: Array, count: Any, joined: Any, taps: int) -> Array:
+def cold_start(guesses: Array, count: Any, joined: Any, taps: int) -> Array:
     """Guesses [..., E] where a client without any label has only what others have taught it.
 
     That is the model with which it `joined`, the second expert, or its own, the first. Of who joins
@@ -114,7 +114,7 @@ class Mixer:
     def follow(self, guesses: Array, y: Array) -> Array:
         """Answers [B, K] to the guesses [B, K, E] of rounds in a row, in which labels y arrive."""
         d, rounds = self.delay, len(y)
-        p = np.concatenate([self.guesses, sane(guesses)])
+        p = np.concatenate([self.guesses, bounded(guesses)])
         m = np.concatenate([self.mixed, np.empty(y.shape)])
         if native.available():
             y = np.ascontiguousarray(y, np.float64)

@@ -123,8 +123,8 @@ def learn_rows(
         array[rows] = some[name]
 
 
-class Lessons(Protocol):
-    """What clients learn from: older samples before the download, the others after it."""
+class SampleFeed(Protocol):
+    """What clients learn from, and when: older samples before the download, the others after it."""
 
     def known(self, n: int) -> Indices | None: ...
 

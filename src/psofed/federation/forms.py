@@ -77,7 +77,9 @@ def _name(contract: Contract, cls: Any) -> str:
     inherited = not contract.does and "name" not in vars(cls)  # a stream is found by its class
     if name in schema.names(contract.package) and not is_ours(cls) and not inherited:
         return f"{name!r} is that of psofed's own {contract.word}: choose another"
-    return "" if isinstance(name, str) and name.strip() else f"it is {name!r}"
+    if not isinstance(name, str) or not name.strip():
+        return f"it is {name!r}: write name: ClassVar[str] = ..."
+    return ""
 
 
 def _of_worker(contract: Contract, worker: Any) -> Problems:

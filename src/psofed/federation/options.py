@@ -171,10 +171,6 @@ class Common(schema.Named):
         parts += [each.describe() for each in own]
         return self.label or ", ".join(parts + ["averaged"] * self.average)
 
-    def describe(self) -> str:
-        """The method and its options, in short."""
-        raise NotImplementedError
-
     def check(self, dim: int, clients: int) -> None:
         """Refuse options that do not fit the experiment."""
 

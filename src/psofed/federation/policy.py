@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from psofed.core.native import Array
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
+from psofed.federation.foreign import broken
 from psofed.federation.forms import Contract
 
 State = dict[str, Array]
@@ -51,10 +52,6 @@ class Options(schema.Named):
     """What all policies have: a name, words for a title, and where their scores come from."""
 
     scores: ClassVar[Scores] = "none"
-
-    def describe(self) -> str:
-        """The policy and its options, in short."""
-        raise NotImplementedError
 
     def check(self, clients: int, cohort: int) -> None:
         """Refuse options that do not fit the experiment."""
@@ -108,7 +105,12 @@ RIGHT = "derive it from Policy of psofed.contract.policies, see docs/extend.md"
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
-    policy: Policy = schema.companion(options, "Policy")(options, federation)
+    made: Any = schema.companion(options, "Policy")(options, federation)
+    own = "options", "size", *(("clients", "seeds") if isinstance(made, Policy) else ())
+    if missing := [name for name in own if not hasattr(made, name)]:
+        found = f"does not set {' or '.join(missing)}"
+        raise broken(type(made), "__init__", found, "call super().__init__(options, federation)")
+    policy: Policy = made
     return policy
 
 

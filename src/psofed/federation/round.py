@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.federation.clients import NOBODY, Clients, Lessons, among, learn, stacked
+from psofed.federation.clients import NOBODY, Clients, SampleFeed, among, learn, stacked
 from psofed.federation.contract import (
     ABSENT,
     BEFORE,
@@ -40,7 +40,7 @@ New = Collection[int]  # clients that begin anew
 
 
 def play(
-    n: int, server: State, clients: Clients, lessons: Lessons, sizes: Sizes,
+    n: int, server: State, clients: Clients, feed: SampleFeed, sizes: Sizes,
     begin: Callable[[int, Indices], New] = lambda n, k: (),
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down.
@@ -48,22 +48,22 @@ def play(
     `begin` says who of the members begins anew.
     """
     method = clients.method
-    k = members(method, n, server, lessons.known(n))
+    k = members(method, n, server, feed.known(n))
     new = begin(n, k)
     clients.renew(new)
     down = open_round(method, server, k, n, new)
-    lessons.before(n, k, new)
+    feed.before(n, k, new)
     some = clients.members(k)
-    up = take_part(method, some.stack, k, n, down, lambda: lessons.now(n, some), new)
+    up = take_part(method, some.stack, k, n, down, lambda: feed.now(n, some), new)
     some.put_back()
     close_round(method, server, k, n, up)
     return sizes.traffic(up, down)
 
 
-def skip(n: int, clients: Clients, lessons: Lessons) -> None:
+def skip(n: int, clients: Clients, feed: SampleFeed) -> None:
     """Round n, if nobody is asked and nothing is folded: clients that learn when idle do."""
-    lessons.before(n, NOBODY, ())
-    lessons.now(n, clients.members(NOBODY))
+    feed.before(n, NOBODY, ())
+    feed.now(n, clients.members(NOBODY))
 
 
 def members(method: Method, n: int, server: State, known: Indices | None = None) -> Indices:

@@ -176,9 +176,13 @@ def at_most(owner: Any, limits: Mapping[str, int]) -> None:
 class Named:
     """Options that are a table of a file, under the name of their module."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""  # of a class that is only derived from: none
     # The class that does what the options say, where it is not the Method or Policy next to them.
     kind: ClassVar[Any] = None
+
+    def describe(self) -> str:
+        """The options in short, for titles."""
+        return self.name
 
     @classmethod
     def readers(cls) -> Mapping[str, Reader]:
@@ -258,10 +262,11 @@ def options_of(module: ModuleType) -> Any:
     """The class of options in a module that was found by name."""
     options, where = vars(module).get("Options"), module.__file__
     if not isinstance(options, type):
-        raise InputError("name", f"is of {where}, which has no class Options", "write one")
+        raise InputError("name", f"is {where}, which has no class Options", "write one")
     if not dataclasses.is_dataclass(options) or not issubclass(options, Named):
-        found = f"is of {where}, whose Options cannot be read from a table"
-        right = "make it a frozen dataclass that derives from that of its contract"
+        found = f"is {where}, whose Options cannot be read from a table"
+        right = "make it a frozen dataclass, derived from Common, policies.Options or the like of"
+        right += " psofed.contract"
         raise InputError("name", found, right)
     return options
 
@@ -275,7 +280,8 @@ def companion(options: Any, name: str) -> Any:
         if vars(cls).get("kind") is not None:
             return vars(cls)["kind"]
         home = vars(sys.modules[cls.__module__]) if cls.__module__ != "__main__" else {}
-        if home.get("Options") is cls and name in home and "name" in vars(cls):
+        named = cls is type(options) or "name" in vars(cls)  # not the base that a contract has
+        if home.get("Options") is cls and name in home and named:
             return home[name]
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
     right = f"write a class {name} next to it, or declare it there: kind = {name}"

@@ -40,7 +40,7 @@ def processes(
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
     """Processes that are started in here ignore Ctrl-C: the process that started them decides.
 
     They inherit a mask that blocks it. Here signals are heard after the block, so that no process
@@ -150,7 +150,7 @@ class Workers:
                 done += cost
             return found
         pool = self._pool or self._start()
-        with deaf():
+        with interrupts_ignored():
             # The longest first, so that no process is left alone with one at the end.
             order = sorted(range(len(pieces)), key=lambda i: -costs[i])
             sent = {pool.submit(_work, work, pieces[i]): i for i in order}

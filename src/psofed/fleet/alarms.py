@@ -203,9 +203,9 @@ def _sensors(sensors: Sensors, names: Names) -> str:
     if seconds := sensors.silence:
         return f"no client has learned anything for {in_words(seconds)}, though they answer: {look}"
     faults = sensors.faults
-    told = "; ".join(f"client {names(k)}: {faults[k]}" for k in sorted(faults)[:NAMED])
+    text = "; ".join(f"client {names(k)}: {faults[k]}" for k in sorted(faults)[:NAMED])
     more = f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
-    return f"{told}{more}; {look}" if faults else ""
+    return f"{text}{more}; {look}" if faults else ""
 
 
 def _dropped(dropped: Mapping[int, int], names: Names) -> str:

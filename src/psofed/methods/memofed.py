@@ -182,7 +182,7 @@ class Method(Plain):
             "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
             "s": np.zeros(taps), "C": np.zeros((taps, taps)), "V": np.eye(d),
             "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
-            "told": np.zeros(max(self.values.reported)), "numbers": np.zeros((), np.int64),
+            "reported": np.zeros(max(self.values.reported)), "numbers": np.zeros((), np.int64),
             "contacts": np.zeros((), np.int64),
         }  # fmt: skip
 
@@ -252,7 +252,7 @@ class Method(Plain):
             state["r"][:], state["h"][:] = state["old_r"], state["old_h"]
             state["contacts"] -= 1
         elif state["numbers"]:  # the server knows them now
-            count, *moments = state["told"][: int(state["numbers"])]
+            count, *moments = state["reported"][: int(state["numbers"])]
             V = whitening(self.curvature.matrix(np.array(moments), count))
             state["h"][:] = V @ np.linalg.solve(state["V"], state["h"])
             state["V"][:] = V
@@ -289,7 +289,7 @@ class Method(Plain):
         moments = self.curvature.reported(mean, square, count, A)
         share = float(np.float16(min(count / rounds, 1.0)))
         # The server knows n_k from the share, as it was rounded.
-        state["told"][: 1 + len(moments)] = share * rounds, *moments
+        state["reported"][: 1 + len(moments)] = share * rounds, *moments
         state["numbers"][...] = 1 + len(moments)
         return np.append(share, moments)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psofed.core.features import FeatureMap, Waves
+from psofed.core.features import Cosines, FeatureMap
 from psofed.core.native import Array
 from psofed.errors import InputError
 
@@ -119,9 +119,9 @@ def pose(
 
 
 def tangent(features: FeatureMap, entries: Array) -> Tangent:
-    """z at `entries` and its slopes: of waves by a formula, of other features by differences."""
+    """z at `entries` and its slopes: of cosines by a formula, of other features by differences."""
     features = features.astype(np.float64)
-    if isinstance(features, Waves):
+    if isinstance(features, Cosines):
         W, b, height = features.W[entries], features.b[entries], np.sqrt(2 / features.dim)
         slopes = np.ascontiguousarray(-height * W.T)
 

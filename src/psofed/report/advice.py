@@ -17,7 +17,7 @@ from psofed.report.files import Block, Grid, joined, ratio
 from psofed.report.page import Page
 from psofed.report.page import render as render_page
 from psofed.tables import plan as plans
-from psofed.tables.advice import Advice, Choice, upset
+from psofed.tables.advice import Advice, Choice, in_hindsight
 from psofed.tables.gains import Gain, gain
 
 CLIENTS = 100  # that a page lists; advice.json has all
@@ -52,7 +52,7 @@ def words(advice: Advice) -> list[str]:
     chosen, wanted = advice.best, advice.limits.target_error
     if chosen is None:
         return ["Nothing is recommended: on this data no error can be computed."]
-    better = upset(advice.choices, chosen, advice.limits)
+    better = in_hindsight(advice.choices, chosen, advice.limits)
     lines = [_headline(advice, chosen, better), _gain(advice, chosen)]
     if wanted is not None and chosen.error > wanted:
         lines.append(f"The wanted error of {wanted:.3g} is not reached.")

@@ -29,8 +29,8 @@ def summary(
 ) -> dict[str, Any]:
     """A result for scripts: how it was made, and what is known of it."""
     table = {"command": command, "versions": versions(), name: made.table, **more}
-    told = {"plugins": made.plugins, "threat": table.pop("threat", "")}
-    found: dict[str, Any] = plain(table | {key: value for key, value in told.items() if value})
+    about = {"plugins": made.plugins, "threat": table.pop("threat", "")}
+    found: dict[str, Any] = plain(table | {key: value for key, value in about.items() if value})
     return found
 
 

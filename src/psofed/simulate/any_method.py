@@ -17,7 +17,7 @@ from psofed.core import native
 from psofed.core.features import OwnMap, SeveralMaps
 from psofed.core.schedule import Indices, UniformCohorts
 from psofed.federation import round as rounds
-from psofed.federation.clients import Clients, EachRound, Lessons, Members, RoundSamples, stacked
+from psofed.federation.clients import Clients, EachRound, Members, RoundSamples, SampleFeed, stacked
 from psofed.federation.contract import Array, Method, State, Task
 from psofed.federation.membership import Change, FleetCohorts, FleetHistory, cleared, row_axes
 from psofed.federation.round import Sizes
@@ -209,7 +209,7 @@ class RunSamples:
 
 
 class WhenAsked:
-    """Lessons of lazy clients: they catch up when they are selected, all samples at once."""
+    """The feed of lazy clients: they catch up when they are selected, all samples at once."""
 
     def __init__(self, clients: Clients, samples: RunSamples, begun: Array | None = None) -> None:
         self.clients, self.samples = clients, samples
@@ -248,24 +248,24 @@ def play(method: Method, samples: RunSamples, sizes: Sizes | None = None) -> Ite
     fleet = None
     if isinstance(cohorts, FleetCohorts):
         fleet = Membership(method, cohorts.history, server)
-    lessons, sizes = _lessons(clients, samples, fleet), sizes or Sizes(method)
+    feed, sizes = _feed(clients, samples, fleet), sizes or Sizes(method)
     sent: Any = (0, 0, 0)
     for n in range(count):
         yield Moment(server, clients.states, sent, runs)
         samples.move_to(n)
         if fleet is None:
-            sent = rounds.play(n, server, clients, lessons, sizes)
+            sent = rounds.play(n, server, clients, feed, sizes)
         elif fleet.turn(n):
-            sent = rounds.play(n, server, clients, lessons, sizes, fleet.begin)
+            sent = rounds.play(n, server, clients, feed, sizes, fleet.begin)
         else:
-            rounds.skip(n, clients, lessons)
+            rounds.skip(n, clients, feed)
             sent = 0, 0, 0
     if fleet is not None and not samples.gaps:
         fleet.conserve(clients.states, count)
     yield Moment(server, clients.states, sent, runs)
 
 
-def _lessons(clients: Clients, samples: RunSamples, fleet: Membership | None) -> Lessons:
+def _feed(clients: Clients, samples: RunSamples, fleet: Membership | None) -> SampleFeed:
     method = clients.method
     if method.idle and method.lazy:
         return WhenAsked(clients, samples, None if fleet is None else fleet.begun)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psofed.core import equations, native
-from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves, Whitened
+from psofed.core.features import Cosines, FeatureMap, Gaussians, OwnMap, Whitened
 from psofed.federation.contract import Array, Task
 from psofed.federation.learners import lms, nlms
 
@@ -86,7 +86,7 @@ def pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> A
 
 def supports(features: FeatureMap) -> bool:
     """Whether the kernel has the map, or is given what a user's own returns."""
-    return isinstance(_base(features), Waves | Bumps | OwnMap)
+    return isinstance(_base(features), Cosines | Gaussians | OwnMap)
 
 
 def outside(features: FeatureMap) -> OwnMap | None:
@@ -117,7 +117,7 @@ def _feature_map(features: Any, dtype: Any) -> Map:
 def _map(features: Any, dtype: Any) -> Map:
     dim = features.dim
     size = padded(dim)
-    if isinstance(features, Waves):
+    if isinstance(features, Cosines):
         kind, constant = WAVES, 0.0
         scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
         # The features that pad are cosines of a quarter turn: zero.
@@ -126,7 +126,7 @@ def _map(features: Any, dtype: Any) -> Map:
         kind, constant = GIVEN, 0.0
         scale, rows, offset = 1.0, np.zeros((dim, 0)), native.aligned(size, dtype)
     else:
-        assert isinstance(features, Bumps)
+        assert isinstance(features, Gaussians)
         kind, constant = BUMPS, 0.5 / features.width**2
         scale, rows = 1 / np.sqrt(dim), features.centres
         offset = native.aligned(size, dtype)
@@ -220,7 +220,7 @@ class Data(NamedTuple):
 
 
 class Map(NamedTuple):
-    """The feature map: slope and offset in turns (waves), or centres and zeros (bumps)."""
+    """The feature map: slope and offset in turns (cosines), or centres and zeros (Gaussians)."""
 
     kind: int
     taps: int
@@ -228,8 +228,8 @@ class Map(NamedTuple):
     slope: Array  # [tap, feature]
     offset: Array  # [feature]
     scale: Array  # [feature]
-    constant: float  # of bumps: 1 / (2 sigma^2)
-    sine: Array  # of waves: the polynomial, times the scale
+    constant: float  # of Gaussians: 1 / (2 sigma^2)
+    sine: Array  # of cosines: the polynomial, times the scale
     wide: int  # features before the basis, padded; without one, `size`
     turned: int  # whether there is a basis
     basis: Array  # [wide, size]: T

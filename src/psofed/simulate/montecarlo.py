@@ -25,7 +25,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.federation import plugins
 from psofed.federation.progress import follow, interactive, shared_counter, showing
-from psofed.federation.workers import Packed, deaf, pack, processes
+from psofed.federation.workers import Packed, interrupts_ignored, pack, processes
 from psofed.simulate import family
 from psofed.simulate.finished import Accumulator, Checkpoint, OneRun
 from psofed.simulate.onerun import some_runs, width
@@ -58,7 +58,7 @@ class _Processes(Pool):
     def submit(self, experiment: Experiment, numbers: list[int]) -> Future[list[OneRun]]:
         if self.last[0] is not experiment:
             self.last = experiment, _packed(experiment)
-        with deaf():
+        with interrupts_ignored():
             return self.executor.submit(_remote, self.last[1], numbers)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core import features
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds, subsets
 from psofed.federation.contract import Array, Task
@@ -30,7 +30,7 @@ class Case:
 
     name: str
     algorithm: str  # "pso" or "online"
-    features: Waves
+    features: Cosines
     x: Array  # [K, N, L]
     y: Array  # [K, N]
     cohorts: tuple[tuple[int, ...], ...]

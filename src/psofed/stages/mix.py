@@ -115,7 +115,7 @@ class Mixed(Stage):
         found = [own, start, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
         guesses = np.stack(found, axis=-1)
         joined = client[NAME + "start"].any(axis=-1)
-        return mixing.sane(mixing.awoken(guesses, count, joined, self.task.taps))
+        return mixing.bounded(mixing.cold_start(guesses, count, joined, self.task.taps))
 
     def collapsed(self, client: State, own: Array, delay: int) -> tuple[Array, dict[int, float]]:
         """The mix of one client as a vector over (z, x, 1) [1, D + L + 1], and weights by lag."""

@@ -52,7 +52,7 @@ class Selected(Stage):
         self._side = 0, 0
         if opens(self.inner, n):
             asked = self.policy.invite(self.known, n, self.up, self.down)
-            self.invited = _invited(self.policy, asked, self.task.places)
+            self.invited = invited(self.policy, asked, self.task.places)
             self._side = asked.side_up, asked.side_down
         return self.invited
 
@@ -102,7 +102,7 @@ class Selected(Stage):
 
     def _admit(self, n: int, scores: dict[int, float]) -> None:
         found = self.policy.admit(self.known, n, scores)
-        self.admitted = _admitted(self.policy, found, scores, everybody=not self.reports)
+        self.admitted = admitted(self.policy, found, scores, everybody=not self.reports)
         up, down = self._side
         self._side = up + self.admitted.side_up, down + self.admitted.side_down
 
@@ -111,7 +111,7 @@ class Selected(Stage):
         return self._side[0], self._side[1], self._side[1]
 
 
-def _invited(policy: Policy, found: Any, clients: int) -> Indices:
+def invited(policy: Policy, found: Any, clients: int) -> Indices:
     """Those whom a policy invites, if they are clients and it says so in its form."""
     if not isinstance(found, Invited):
         raise broken(type(policy), "invite", f"returns {kind(found)}, not Invited", RIGHT)
@@ -128,7 +128,7 @@ def _invited(policy: Policy, found: Any, clients: int) -> Indices:
     return ids.astype(np.intp, copy=False)
 
 
-def _admitted(policy: Policy, found: Any, scores: Mapping[int, float], everybody: bool) -> Admitted:
+def admitted(policy: Policy, found: Any, scores: Mapping[int, float], everybody: bool) -> Admitted:
     """The weights, if they are numbers, of members who asked; of all, where all have uploaded."""
     if not isinstance(found, Admitted):
         raise broken(type(policy), "admit", f"returns {kind(found)}, not Admitted", RIGHT)

@@ -114,7 +114,9 @@ class StreamOptions(schema.Named):
 _NOTHING = StreamOptions()
 
 
-STREAM = Contract("stream", "psofed.streams", StreamOptions, "", (Stream,), ("samples", "snapshot"))
+STREAM = Contract(
+    "stream", "psofed.streams", StreamOptions, "", (Stream,), ("taps", "samples", "snapshot")
+)
 
 
 def about(stream: Stream) -> StreamOptions:

@@ -148,7 +148,7 @@ def rival(choices: list[Choice], chosen: Choice) -> Choice | None:
     return min(other, key=lambda c: (c.chosen, c.bytes), default=None)
 
 
-def upset(choices: list[Choice], chosen: Choice, limits: Limits) -> Choice | None:
+def in_hindsight(choices: list[Choice], chosen: Choice, limits: Limits) -> Choice | None:
     """What the last part would rather have: better for no more bytes, or by more than is accepted.
 
     It is not recommended, since then the last part would have been used for a choice.

@@ -176,7 +176,7 @@ class Mixture(Contender):
         parts = span.overlap(lot.first, len(lot.y))
         self.start = np.vecdot(lot.fresh, self.player.start)
         online = self._awake(self._guesses("prequential", self.online), lot.y)
-        still = {part: mixing.sane(self._guesses(part, self.still)) for part in parts}
+        still = {part: mixing.bounded(self._guesses(part, self.still)) for part in parts}
         answers = []
         for begin, end in span.cuts(lot.first, len(lot.y)):
             # Weights of a part are chosen before any label of it is learned.
@@ -211,7 +211,7 @@ class Mixture(Contender):
         count = self.labels + known.cumsum(axis=0) - known
         self.labels += known.sum(axis=0)
         taps = self.free.line.models.taps
-        return mixing.awoken(guesses, count, self.player.start.any(axis=1), taps)
+        return mixing.cold_start(guesses, count, self.player.start.any(axis=1), taps)
 
     def _weigh(self, part: str, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""
@@ -268,7 +268,7 @@ class Mixture(Contender):
             setattr(self.score, name, getattr(self.player.score, name))
         joined = int(self.player.start.any(axis=1).sum())
         size = len(self.player.method.encode(self.player.start[0], up=False)) if joined else 0
-        self.score.setup += 2 * self.free.line.models.told * payload.size("float32")
+        self.score.setup += 2 * self.free.line.models.sent_once * payload.size("float32")
         self.score.down += joined * size
         self.score.multicast += joined * size
         self.score.messages += joined

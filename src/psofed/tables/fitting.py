@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from psofed.core import features
-from psofed.core.features import FeatureMap, Lined, Waves
+from psofed.core.features import Cosines, FeatureMap, WithLine
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
 from psofed.extras import need
@@ -198,11 +198,11 @@ def fit(table: Table, plan: Plan, counting: Counting = silent) -> Fit:
 def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int) -> Model:
     """A mix as one vector for each client; labels that keep coming are inputs of the recipe."""
     w, habits = mix.vectors()
-    recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
+    recipe, cosines = rounds.recipe, draw(plan, rounds.recipe)
     if plan.use == "live":
         lags = {max(plan.label_delay, 1): habits[:, 0]}
         lags[season] = lags.get(season, 0.0) + habits[:, 1]
-        recipe, waves, w = lagged(recipe, waves, w, lags)
+        recipe, cosines, w = lagged(recipe, cosines, w, lags)
     learned = scores.intervals
     assert learned is not None
     names = tuple(scores.clients)
@@ -210,8 +210,8 @@ def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int)
     shared = shared if shared.ndim == 1 else shared.mean(axis=0)
     # As a file has them, so that what is saved and loaded says the same.
     mean, own, radii = (a.astype(np.float32) for a in (w.mean(axis=0), w, learned.radii))
-    return Model(recipe, Lined(waves), mean, names, own, mix.score.title, plan.label_delay, radii,
-                 shared.copy())  # fmt: skip
+    return Model(recipe, WithLine(cosines), mean, names, own, mix.score.title, plan.label_delay,
+                 radii, shared.copy())  # fmt: skip
 
 
 def season(table: Table, plan: Plan) -> int:
@@ -262,7 +262,7 @@ def sampled(table: Table, plan: Plan, span: Span) -> Rounds:
     return Rounds(table, recipes.learn(table, stop, limits), limits=limits)
 
 
-def draw(plan: Plan, recipe: Recipe) -> Waves:
+def draw(plan: Plan, recipe: Recipe) -> Cosines:
     """The feature map of the plan, in the precision of the models."""
     width = plan.width or float(np.sqrt(recipe.taps))
     return features.cosine(Seeds(plan.seed), plan.dim, recipe.taps, width).astype(np.float32)
@@ -286,12 +286,12 @@ def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
     names = {options.name for options in plan.methods}
     others = (onlinefed.Options(), local.Options(), centralised.Options()) if plan.compare else ()
     every = [*plan.methods, *(options for options in others if options.name not in names)]
-    waves = draw(plan, rounds.recipe)
+    cosines = draw(plan, rounds.recipe)
     players = [
-        contender(rounds, plan, options, waves, begin, title)
+        contender(rounds, plan, options, cosines, begin, title)
         for title, options in zip(titles(every, plan.step or 0.2), every, strict=True)
     ]
-    free = experts.free(rounds.clients, waves, rounds.recipe.taps, plan.use)
+    free = experts.free(rounds.clients, cosines, rounds.recipe.taps, plan.use)
     mixes = [
         Mixture(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
     ]

@@ -18,7 +18,7 @@ import numpy as np
 
 from psofed.core import conformal
 from psofed.core.conformal import LEVELS
-from psofed.core.features import LINE, Lined, Waves
+from psofed.core.features import LINE, Cosines, WithLine
 from psofed.core.native import Array
 from psofed.errors import InputError, written
 from psofed.extras import need
@@ -42,7 +42,7 @@ class Model:
     """
 
     recipe: Recipe
-    features: Lined
+    features: WithLine
     w: Array
     clients: tuple[str, ...]
     own: Array
@@ -85,9 +85,9 @@ class Model:
 
     def to_bytes(self) -> bytes:
         """The file."""
-        waves = self.features.waves
-        arrays = {"W": waves.W, "b": waves.b, "w": self.w, "own": self.own, "radius": self.radius,
-                  "shared": self.shared}  # fmt: skip
+        cosines = self.features.cosines
+        arrays = {"W": cosines.W, "b": cosines.b, "w": self.w, "own": self.own,
+                  "radius": self.radius, "shared": self.shared}  # fmt: skip
         about = {
             "kind": KIND, "title": self.title, "label_delay": self.label_delay,
             "recipe": self.recipe.to_table(), "clients": list(self.clients),
@@ -97,14 +97,14 @@ class Model:
 
 
 def lagged(
-    recipe: Recipe, waves: Waves, w: Array, lags: Mapping[int, Array]
-) -> tuple[Recipe, Waves, Array]:
+    recipe: Recipe, cosines: Cosines, w: Array, lags: Mapping[int, Array]
+) -> tuple[Recipe, Cosines, Array]:
     """Models w [K, D + L + 1] that also weigh older labels: these become inputs of the recipe."""
     known = recipe.columns.target_lags
     more = tuple(lag for lag in lags if lag not in known)
     columns = replace(recipe.columns, target_lags=(*known, *more))
     recipe = replace(recipe, columns=columns)
-    wide = Waves(np.pad(waves.W, ((0, 0), (0, len(more)))), waves.b)
+    wide = Cosines(np.pad(cosines.W, ((0, 0), (0, len(more)))), cosines.b)
     w = np.concatenate([w[:, :-1], np.zeros((len(w), len(more))), w[:, -1:]], axis=1)
     for lag, weight in lags.items():
         w[:, wide.dim + recipe.names.index(f"{columns.target}[-{lag}]")] += weight / LINE
@@ -139,7 +139,7 @@ def _of(record: Record) -> Model:
     if about.get("kind") != KIND or any(a.dtype != np.float32 for a in arrays.values()):
         raise DamagedError("it is a record of something else")
     model = Model(
-        recipes.parse(about["recipe"]), Lined(Waves(arrays["W"], arrays["b"])), arrays["w"],
+        recipes.parse(about["recipe"]), WithLine(Cosines(arrays["W"], arrays["b"])), arrays["w"],
         schema.convert("clients", about["clients"], tuple[str, ...]), arrays["own"],
         schema.convert("title", about["title"], str),
         schema.convert("label_delay", about["label_delay"], int), arrays["radius"],

@@ -79,9 +79,9 @@ def _copy(state: State) -> State:
 def _part(method: Method, one: _Exchange, rows: slice) -> tuple[Message, Message, State]:
     """What goes down to some members, what comes up from them, and their states after it."""
     k, given = one.k[rows], {name: array[rows].copy() for name, array in one.client.items()}
-    lesson, state = (one.x[rows], one.z[rows], one.y[rows]), dict(given)
+    sample, state = (one.x[rows], one.z[rows], one.y[rows]), dict(given)
     down = rounds.open_round(method, one.server, k, one.n)
-    up = rounds.take_part(method, state, k, one.n, down, lambda: learn(method, state, *lesson))
+    up = rounds.take_part(method, state, k, one.n, down, lambda: learn(method, state, *sample))
     for name, array in state.items():
         require(given.get(name) is array, f"state[{name!r}] is replaced, not changed in place")
     return down, up, state
@@ -220,10 +220,10 @@ def _part_of_run(
     clients, source = Clients(method, CLIENTS), any_method.RunSamples(draws)
     for name, array in (states or {}).items():
         clients.states[name][...] = array
-    lessons, sizes = EachRound(clients, source), rounds.Sizes(method)
+    feed, sizes = EachRound(clients, source), rounds.Sizes(method)
     for n in range(first, stop):
         source.move_to(n)
-        rounds.play(n, server, clients, lessons, sizes)
+        rounds.play(n, server, clients, feed, sizes)
     return server, clients.states
 
 

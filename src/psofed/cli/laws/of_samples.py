@@ -16,8 +16,9 @@ from psofed.federation.contract import Array, Task
 from psofed.federation.foreign import call, real, shaped
 from psofed.federation.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
-from psofed.stages.checks.contract import VERDICTS, Memory, SampleCheck
-from psofed.streams.contract import BLOCK, Samples, Stream, about, measured
+from psofed.stages.checks.contract import VERDICTS, Memory, SampleCheck, judged
+from psofed.streams.contract import BLOCK, Samples, Stream, about, measured, snapshot
+from psofed.streams.contract import samples as drawn
 
 SOME = np.arange(4)
 
@@ -36,7 +37,7 @@ def samples_have_their_form(stream: Stream) -> None:
     taps: object = stream.taps  # whatever the plug-in gives
     require(isinstance(taps, int) and taps > 0, f"taps is {taps!r}")
     for dtype in (np.float32, np.float64):
-        made = stream.samples(Seeds(0), SOME, 0, 7, dtype)
+        made = drawn(stream, Seeds(0), SOME, 0, 7, dtype)
         shape = (len(SOME), 7, stream.taps)
         require(made.x.shape == shape, f"x has shape {made.x.shape}, not {shape}")
         for name, array in (("f(x)", made.clean), ("the noise", made.noise)):
@@ -48,7 +49,7 @@ def samples_have_their_form(stream: Stream) -> None:
         require(finite or about(stream).gaps, "y is not finite, and no `gaps` are declared")
     for clients in (3, 1000, np.array([2, 5])):
         if not (_known(stream) and isinstance(clients, int)):
-            test = stream.snapshot(Seeds(0), "test", clients, 20)
+            test = snapshot(stream, Seeds(0), "test", clients, 20)
             require(test.x.shape == (20, taps), f"x of a snapshot has shape {test.x.shape} for 20")
             require(test.clean.shape == (20,), f"f(x) has shape {test.clean.shape} for 20")
             require(np.isfinite(test.clean).all(), "f(x) is not finite everywhere")
@@ -57,11 +58,11 @@ def samples_have_their_form(stream: Stream) -> None:
 @applies(_measured)
 def samples_follow_the_seed(stream: Stream) -> None:
     """The same seed gives the same bits, and another one does not."""
-    first, again = (stream.samples(Seeds(2), SOME, 0, 30, np.float64) for _ in range(2))
+    first, again = (drawn(stream, Seeds(2), SOME, 0, 30, np.float64) for _ in range(2))
     require(np.array_equal(first.x, again.x), "a second drawing gives other inputs")
     require(np.array_equal(first.y, again.y, equal_nan=True), "a second drawing gives other y")
     for seeds in (Seeds(3), Seeds(2, 1)):
-        other = stream.samples(seeds, SOME, 0, 30, np.float64)
+        other = drawn(stream, seeds, SOME, 0, 30, np.float64)
         require(not np.array_equal(first.y, other.y), "another seed or run gives the same y")
 
 
@@ -69,8 +70,8 @@ def samples_follow_the_seed(stream: Stream) -> None:
 def earlier_samples_stay(stream: Stream) -> None:
     """More rounds or more clients never change earlier samples."""
     for short, more in ((1, 1), (5, 30), (40, BLOCK)):
-        few = stream.samples(Seeds(0), np.array([7]), 0, short, np.float64)
-        many = stream.samples(Seeds(0), np.array([3, 7, 900_000]), 0, short + more, np.float64)
+        few = drawn(stream, Seeds(0), np.array([7]), 0, short, np.float64)
+        many = drawn(stream, Seeds(0), np.array([3, 7, 900_000]), 0, short + more, np.float64)
         same = np.array_equal(few.x[0], many.x[1, :short])
         require(same, f"x of {short} rounds changes with {more} more rounds and two more clients")
         same = np.array_equal(few.y[0], many.y[1, :short], equal_nan=True)
@@ -81,11 +82,11 @@ def earlier_samples_stay(stream: Stream) -> None:
 def parts_are_the_whole(stream: Stream) -> None:
     """A stream that is read in blocks, then for some of its clients, is the stream read at once."""
     for middle, more in ((BLOCK, 3), (2 * BLOCK, 300)):
-        whole = stream.samples(Seeds(0), SOME, 0, middle + more, np.float64)
-        memory = stream.samples(Seeds(0), SOME, 0, middle, np.float64).memory
+        whole = drawn(stream, Seeds(0), SOME, 0, middle + more, np.float64)
+        memory = drawn(stream, Seeds(0), SOME, 0, middle, np.float64).memory
         for rows in (SOME, np.array([1, 3])):
             cut = None if memory is None else memory[rows]
-            rest = stream.samples(Seeds(0), SOME[rows], middle, middle + more, np.float64, cut)
+            rest = drawn(stream, Seeds(0), SOME[rows], middle, middle + more, np.float64, cut)
             for name in ("x", "y"):
                 both = getattr(rest, name), getattr(whole, name)[rows, middle:]
                 same = np.allclose(*both, rtol=0, atol=1e-13, equal_nan=True)
@@ -97,11 +98,11 @@ def parts_are_the_whole(stream: Stream) -> None:
 def worlds_are_shared(stream: Stream) -> None:
     """Runs of one world share its test set, which is drawn for nothing else, and no samples."""
     one, two = Seeds(7, 1, shared_world=3), Seeds(7, 2, shared_world=3)
-    first, again = (stream.snapshot(seeds, "test", 5, 9).x for seeds in (one, two))
+    first, again = (snapshot(stream, seeds, "test", 5, 9).x for seeds in (one, two))
     require(np.array_equal(first, again), "the test sets of two runs of one world differ")
-    other = stream.snapshot(one, "centres", 5, 9).x
+    other = snapshot(stream, one, "centres", 5, 9).x
     require(not np.array_equal(first, other), "a snapshot for another purpose has the same samples")
-    first, again = (stream.samples(seeds, SOME, 0, 5, np.float64).x for seeds in (one, two))
+    first, again = (drawn(stream, seeds, SOME, 0, 5, np.float64).x for seeds in (one, two))
     require(not np.array_equal(first, again), "two runs of one world have the same samples")
 
 
@@ -114,7 +115,7 @@ def _not_one_function(stream: Stream) -> str:
 def the_test_set_is_of_what_is_learned(stream: Stream) -> None:
     """The test set is of the function that is learned."""
     many, seeds = np.arange(8), Seeds(1)
-    made = stream.samples(seeds, many, 0, 8 * BLOCK, np.float64)
+    made = drawn(stream, seeds, many, 0, 8 * BLOCK, np.float64)
     x, y = made.x.reshape(-1, stream.taps), made.clean.reshape(-1)
     width = float(np.sqrt(stream.taps) * x.std()) or 1.0
     z = features.cosine(seeds, 200, stream.taps, width)
@@ -122,7 +123,7 @@ def the_test_set_is_of_what_is_learned(stream: Stream) -> None:
     gram = z(x[learned]).T @ z(x[learned]) + 1e-3 * np.eye(200)
     w = np.linalg.solve(gram, z(x[learned]).T @ y[learned])
     own = np.mean((y[later] - z(x[later]) @ w) ** 2)
-    test: Samples = stream.snapshot(seeds, "test", len(many), 2000)
+    test: Samples = snapshot(stream, seeds, "test", len(many), 2000)
     error = np.mean((test.clean - z(test.x) @ w) ** 2)
     spread = float(np.var(y)) or 1.0
     words = f"a model with error {own:.2g} on samples has {error:.2g} on the test set"
@@ -135,7 +136,7 @@ def declared_laws_are_true(stream: Stream) -> None:
     law = about(stream).input_law(Seeds(4), SOME)
     assert law is not None
     mean, covariance = law
-    x = stream.samples(Seeds(4, 1, shared_world=0), SOME, 0, 16_384, np.float64).x
+    x = drawn(stream, Seeds(4, 1, shared_world=0), SOME, 0, 16_384, np.float64).x
     scale = np.sqrt(np.einsum("kii->ki", covariance))
     # Neighbouring windows may say nearly the same: one in 20 counts.
     off = np.abs(x.mean(axis=1) - mean) / scale
@@ -292,7 +293,7 @@ def _stack(check: SampleCheck, dtype: str) -> Memory:
 
 
 def _verdicts(check: SampleCheck, memory: Memory, *samples: Any) -> tuple[Array, Array]:
-    found = [check.judge(memory, x, y, guess) for x, y, guess in zip(*samples, strict=True)]
+    found = [judged(check, memory, x, y, guess) for x, y, guess in zip(*samples, strict=True)]
     learned, verdicts = (np.array(each) for each in zip(*found, strict=True))
     return learned, verdicts
 

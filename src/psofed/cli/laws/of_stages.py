@@ -24,16 +24,18 @@ from psofed.cli.laws.rules import applies, close, goes_on, require
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.federation.contract import Array
+from psofed.federation.foreign import kind
 from psofed.federation.policy import Federation
 from psofed.federation.policy import Options as PolicyOptions
 from psofed.federation.policy import bind as bind_policy
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.stages.attacks.contract import Attack, Attackers, bind
+from psofed.stages.attacks.contract import Attack, Attackers, bind, models
 from psofed.stages.attacks.contract import Options as AttackOptions
 from psofed.stages.defences.contract import Defence, Setting, State
 from psofed.stages.defences.contract import Options as DefenceOptions
 from psofed.stages.defences.contract import bind as bind_defence
+from psofed.stages.selection import admitted, invited
 from psofed.stages.surroundings import attack_in
 
 RUNS = (0, 1, 2)
@@ -59,18 +61,17 @@ def _worlds(options: AttackOptions, **changes: Any) -> list[Experiment]:
 def models_are_sent(options: AttackOptions) -> None:
     """What is sent follows from the seed and is finite; the models that clients learned stay."""
     for bad in ([True, True], [True, False], [True], [True, True, False, False]):
-        for kind in (np.float32, np.float64):
+        for real in (np.float32, np.float64):
             k, own = np.arange(len(bad)), np.random.default_rng(1).normal(size=(len(bad), WIDTH))
-            given, w = own.astype(kind), np.zeros(WIDTH, kind)
+            given, w = own.astype(real), np.zeros(WIDTH, real)
             first, again = (_attack(options, Seeds(3)) for _ in range(2))
             for n in range(4):
-                sent = first.models(n, k, given, np.array(bad), w)
-                require(np.array_equal(given, own.astype(kind)), "models() changes its argument")
-                require(sent.shape == own.shape, f"models() gives {sent.shape}, not {own.shape}")
-                require(sent.dtype == kind, f"models() gives {sent.dtype}, not {np.dtype(kind)}")
+                sent = models(first, n, k, given, np.array(bad), w)
+                require(np.array_equal(given, own.astype(real)), "models() changes its argument")
+                require(sent.dtype == real, f"models() gives {sent.dtype}, not {np.dtype(real)}")
                 found = f"{sum(bad)} of {len(bad)} are bad, and what they send is not finite"
                 require(np.isfinite(sent).all(), found)
-                other = again.models(n, k, given, np.array(bad), w)
+                other = models(again, n, k, given, np.array(bad), w)
                 require(np.array_equal(sent, other), "the second time it is another model")
 
 
@@ -95,9 +96,9 @@ def attacked_runs_are_apart(options: AttackOptions) -> None:
         own, w = np.random.default_rng(1).normal(size=(2, len(RUNS), CLIENTS, WIDTH))
         together = _attack(options, Seeds(3, RUNS, None, k))
         for n in range(4):
-            sent = together.models(n, k, own, np.broadcast_to(bad, k.shape), w[:, 0])
+            sent = models(together, n, k, own, np.broadcast_to(bad, k.shape), w[:, 0])
             for run in RUNS:
-                alone = _attack(options, Seeds(3, run)).models(n, k[0], own[run], bad, w[run, 0])
+                alone = models(_attack(options, Seeds(3, run)), n, k[0], own[run], bad, w[run, 0])
                 same = np.array_equal(sent[run], alone, equal_nan=True)
                 require(same, f"members of run {run} send something else in round {n}")
     for world in _worlds(options):
@@ -116,14 +117,30 @@ def the_attacked_executors_agree(options: AttackOptions) -> None:
             close(exchange(world).models, expected, "deployed and simulated models", size)
 
 
+def it_does_something(options: AttackOptions) -> None:
+    """Malicious clients send or measure something else than honest ones would."""
+    for world in _worlds(options):
+        if not np.array_equal(stepwise(world), stepwise(replace(world, attack=None))):
+            return
+    require(False, "models are to the bit those without an attack")
+
+
 ATTACK = (
     models_are_sent, only_the_malicious_change, attacked_runs_are_apart,
-    the_attacked_executors_agree,
+    the_attacked_executors_agree, it_does_something,
 )  # fmt: skip
 
 
 def _defence(options: DefenceOptions) -> Defence:
     return bind_defence(options, Setting(PLACES, PLACES, WIDTH, HALF))
+
+
+def _left(defence: Defence, state: State, n: int, k: Any, changes: Array, entries: Any) -> Array:
+    """What a defence leaves of the changes, if it has their shape."""
+    left: Any = defence.defended(state, n, k, changes, entries)
+    shaped = isinstance(left, np.ndarray) and left.shape == changes.shape
+    require(shaped, f"defended() gives {kind(left)}, not numbers of shape {list(changes.shape)}")
+    return np.asarray(left)
 
 
 def _changes(n: int, size: float = 0.01) -> tuple[Array, Array, Array]:
@@ -140,7 +157,7 @@ def _play(options: DefenceOptions, state: State, rounds: range, attack: float) -
     for n in rounds:
         k, changes, entries = _changes(n)
         changes[k == 3] += attack
-        left.append(defence.defended(state, n, k, changes, entries).copy())
+        left.append(_left(defence, state, n, k, changes, entries).copy())
     return left
 
 
@@ -155,17 +172,16 @@ def the_state_is_arrays(options: DefenceOptions) -> None:
 
 def what_is_given_is_kept(options: DefenceOptions) -> None:
     """Its arguments stay as they are, and what it gives has their shape and precision."""
-    for kind in (np.float32, np.float64):
+    for real in (np.float32, np.float64):
         defence = _defence(options)
         state = defence.start()
         for n in range(5):
             k, changes, entries = _changes(n, 3.0)
-            changes = changes.astype(kind)
+            changes = changes.astype(real)
             before = changes.copy()
-            left = defence.defended(state, n, k, changes, entries)
+            left = _left(defence, state, n, k, changes, entries)
             require(np.array_equal(changes, before), "defended() changes its argument")
-            require(left.shape == changes.shape, f"it gives {left.shape}, not {changes.shape}")
-            require(left.dtype == kind, f"it gives {left.dtype} where {np.dtype(kind)} is due")
+            require(left.dtype == real, f"it gives {left.dtype} where {np.dtype(real)} is due")
 
 
 def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
@@ -175,7 +191,7 @@ def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
     for n in range(10):
         k, changes, entries = _changes(n, 0.001)
         changes[:] = changes[0] * 0.001 / np.sqrt(np.mean(changes[0] ** 2))
-        left = defence.defended(state, n, k, changes, entries)
+        left = _left(defence, state, n, k, changes, entries)
         if n < WATCHED and not left.any():
             continue  # a defence may look before it trusts
         apart = largest(left, changes)
@@ -183,7 +199,7 @@ def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
         require(close, f"in round {n} they change by {apart:.1e}")
 
 
-def one_liar_does_no_lasting_harm(options: DefenceOptions) -> None:
+def one_attacker_does_no_lasting_harm(options: DefenceOptions) -> None:
     """Whatever one of six members sends, infinity too, what is left is finite and bounded."""
     for lie in (1e30, -1e300, np.inf, -np.inf) if options.acts else ():
         state = _defence(options).start()
@@ -204,9 +220,9 @@ def defended_runs_are_apart(options: DefenceOptions) -> None:
     for n in range(10):
         each = [_changes(n + 50 * run, 0.3) for run in RUNS]
         k, changes, entries = (np.stack(part) for part in zip(*each, strict=True))
-        left = alone.defended(both, n, k, changes, entries)
+        left = _left(alone, both, n, k, changes, entries)
         for r, one in enumerate(each):
-            own = alone.defended(states[r], n, *one)
+            own = _left(alone, states[r], n, *one)
             require(np.array_equal(left[r], own), f"run {r} has other changes in round {n}")
             same = all(np.array_equal(both[name][r], a) for name, a in states[r].items())
             require(same, f"run {r} has another state after round {n}")
@@ -214,7 +230,7 @@ def defended_runs_are_apart(options: DefenceOptions) -> None:
 
 DEFENCE = (
     the_state_is_arrays, what_is_given_is_kept, harmless_rounds_are_left_alone,
-    one_liar_does_no_lasting_harm, defended_runs_are_apart,
+    one_attacker_does_no_lasting_harm, defended_runs_are_apart,
 )  # fmt: skip
 
 
@@ -223,9 +239,11 @@ def _policy(policy: PolicyOptions) -> Any:
 
 
 def _choice(bound: Any, state: Any, n: int) -> tuple[Any, Any]:
-    invited = bound.invite(state, n, 8 * DIM, 8 * DIM)
-    scores = {k: 1.0 + (k + n) % 3 for k in invited.members}
-    return invited, bound.admit(state, n, scores)
+    chosen = bound.invite(state, n, 8 * DIM, 8 * DIM)
+    invited(bound, chosen, CLIENTS)
+    scores = {k: 1.0 + (k + n) % 3 for k in chosen.members}
+    uploads = bound.options.scores != "client"  # all who were invited
+    return chosen, admitted(bound, bound.admit(state, n, scores), scores, uploads)
 
 
 def answers_have_their_form(policy: PolicyOptions) -> None:
@@ -234,14 +252,14 @@ def answers_have_their_form(policy: PolicyOptions) -> None:
     state = bound.start()
     require(isinstance(bound.size, int) and 0 < bound.size <= CLIENTS, f"size is {bound.size!r}")
     for n in range(50):
-        invited, admitted = _choice(bound, state, n)
-        members, weights = invited.members, admitted.weights
+        chosen, allowed = _choice(bound, state, n)
+        members, weights = chosen.members, allowed.weights
         ordered = isinstance(members, list) and members == sorted(set(members))
         require(ordered, f"invite gives {members}, not a list in client order")
         mine = list(weights) == [k for k in members if k in weights]
         require(mine, f"admit gives weights of {list(weights)}; invited were {members}")
         require(all(isfinite(a) for a in weights.values()), f"admit gives {weights}")
-        costs = (invited.side_up, invited.side_down, admitted.side_up, admitted.side_down)
+        costs = (chosen.side_up, chosen.side_down, allowed.side_up, allowed.side_down)
         require(all(isinstance(c, int) and c >= 0 for c in costs), f"the costs are {costs}")
 
 
@@ -261,7 +279,8 @@ def hostile_scores_do_no_harm(policy: PolicyOptions) -> None:
     bound = _policy(policy)
     state = bound.start()
     for n, score in enumerate((float("inf"), float("nan"), 1e300, 0.0)):
-        members = bound.invite(state, n, 8 * DIM, 8 * DIM).members
+        chosen = bound.invite(state, n, 8 * DIM, 8 * DIM)
+        members = invited(bound, chosen, CLIENTS).tolist()
         weights = bound.admit(state, n, dict.fromkeys(members, score)).weights
         require(all(isfinite(a) for a in weights.values()), f"a score of {score} gives {weights}")
         require(all(np.isfinite(v).all() for v in state.values()), f"{score} stays in the state")

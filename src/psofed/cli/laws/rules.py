@@ -121,8 +121,8 @@ def judge(rule: Rule, *arguments: Any) -> Verdict:
         return Verdict(title, "failed", str(error))
     except Exception as error:
         blamed = plugins.blamed(error)
-        what = f"{type(error).__name__}: {error}" if blamed is None else blamed.found
-        return Verdict(title, "failed", " ".join(str(what).split()))
+        what = plugins.said(error) if blamed is None else blamed.found
+        return Verdict(title, "failed", str(error) if isinstance(error, InputError) else what)
     return Verdict(title, "ok")
 
 
@@ -138,7 +138,8 @@ class Subject:
         """What it is, in words."""
         own = {key: value for key, value in vars(self.options).items() if value is not None}
         text = ", ".join(f"{key}={value!r}" for key, value in own.items() if value != "")
-        return f"{self.contract.word} {self.options.name}" + (f" with {text}" if text else "")
+        name = self.options.name or "without a name"
+        return f"{self.contract.word} {name}" + (f" with {text}" if text else "")
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -160,7 +161,10 @@ class Subject:
 def subject(text: str) -> Subject:
     """What a text such as "./mine.py", or "./mine.py:shared=3,idle=false", stands for."""
     table = texts.table(text)
-    options = schema.options_of(found(table.pop("name")))
+    try:
+        options = schema.options_of(found(table.pop("name")))
+    except InputError as error:
+        raise InputError("FILE", error.found, error.right) from None
     contract = contract_of(options)
     if table or contract is not METHOD:
         chosen = schema.build(options, table, options.readers())

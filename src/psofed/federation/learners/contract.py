@@ -76,10 +76,6 @@ class Learner(schema.Named):
     def _in_engine(self) -> bool:
         return self.featured and type(self).initial is Learner.initial
 
-    def describe(self) -> str:
-        """The learner and its options, in short."""
-        return self.name
-
     def check(self) -> None:
         """Refuse options of the wrong type or out of range."""
         schema.check(self)

@@ -70,7 +70,7 @@ class Member:
             with inside(where=disk.name):
                 lost = self.client.moments.restore(self.client.state, arrays)
             self.store.notes += [lost] if lost else []
-        self._told = self.samples  # what the server knows, and what the last answer has told it
+        self._reported = self.samples  # what the server knows, with the last answer
         self._signs = Signs(0, 0)
 
     def _loaded(self) -> dict[str, Array] | None:
@@ -167,7 +167,7 @@ class Member:
         if self.trouble:  # what it would say could be forgotten, and contradicted later
             return None, "held"
         if begin and not known:
-            self._told = self.samples  # the check counts anew, too
+            self._reported = self.samples  # the check starts counting again, too
         if self.plan.signed:
             answer += self._signed(known)
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=self.plan.wire, body=answer)
@@ -176,11 +176,11 @@ class Member:
     def _signed(self, known: bool) -> bytes:
         """The signs of an answer; one that is repeated has those that it had."""
         if not known:
-            now, told = self.samples, self._told
-            learned, skipped = (max(a - b, 0) for a, b in zip(now[:2], told[:2], strict=True))
+            now, last = self.samples, self._reported
+            learned, skipped = (max(a - b, 0) for a, b in zip(now[:2], last[:2], strict=True))
             self._signs = Signs.read(Signs(learned, skipped, self.wrong).to_bytes())
             learned, skipped, _ = self._signs
-            self._told = Signs(told.learned + learned, told.skipped + skipped)
+            self._reported = Signs(last.learned + learned, last.skipped + skipped)
         return self._signs.to_bytes()
 
     def _reveal(self, frame: wire.Frame) -> tuple[bytes | None, str]:

@@ -40,7 +40,7 @@ def renew(
     dr and the gradient by dg.
     """
     if not native.available():
-        return renew_plainly(sums, weight, count, old, r, g, dr)
+        return renew_in_numpy(sums, weight, count, old, r, g, dr)
     found = np.empty(2)
     given = *sums, *old, r, g, dr, found, float(weight), float(count), len(r)
     native.function("renew")(*given)
@@ -48,7 +48,7 @@ def renew(
     return true, assumed
 
 
-def renew_plainly(
+def renew_in_numpy(
     sums: Quadratic, weight: float, count: float, old: Quadratic, r: Array, g: Array, dr: Array
 ) -> tuple[float, float]:
     """`renew` in NumPy."""

@@ -30,8 +30,9 @@ from psofed.core.seeds import Seeds, subsets
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.contract import Message, Method, State
+from psofed.federation.foreign import broken, kind
 from psofed.federation.forms import Contract
-from psofed.federation.stage import Stage
+from psofed.federation.stage import CONTRACT, Stage
 from psofed.stages.defences.contract import Defended
 
 
@@ -67,10 +68,6 @@ class Options(schema.Named):
     def linear(self) -> bool:
         """Whether it takes a model that is w^T z."""
         return False
-
-    def describe(self) -> str:
-        """The attack and its options, in short."""
-        raise NotImplementedError
 
     def check(self, clients: int, cohort: int) -> None:
         """Refuse options that do not fit the experiment."""
@@ -172,6 +169,15 @@ def bind(options: Options, attackers: Attackers) -> Attack:
     return attack
 
 
+def models(attack: Attack, n: int, k: Indices, w_k: Array, *others: Any) -> Array:
+    """The models v_k that an attack sends in the place of w_k, if they have its form."""
+    sent: Any = attack.models(n, k, w_k, *others)
+    if isinstance(sent, np.ndarray) and sent.shape == w_k.shape and sent.dtype.kind in "biuf":
+        return np.asarray(sent)
+    found = f"returns {kind(sent)}, not real numbers of shape {list(w_k.shape)}"
+    raise broken(type(attack), "models", found, CONTRACT)
+
+
 class Attacked(Stage):
     """The uploads of members of whom some are malicious, who may know the defence."""
 
@@ -195,7 +201,7 @@ class Attacked(Stage):
         if self.attack.options.adapts:
             known += (self._passing(k, n),)
         with np.errstate(over="ignore", invalid="ignore"):
-            sent = self.attack.models(*known)
+            sent = models(self.attack, *known)
         pretended = np.where(bad[..., None], sent, client["w"])
         up = self.inner.upload({**client, "w": pretended}, k, n)
         np.copyto(client["w"], pretended, where=~bad[..., None])  # an upload may change its client

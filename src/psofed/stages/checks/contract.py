@@ -15,7 +15,7 @@ caller has sorted out what is not finite: its y is NaN here, and whatever is sai
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from psofed.federation import forms, schema
 from psofed.federation.clients import learn
 from psofed.federation.contract import Method, State
 from psofed.federation.foreign import broken as wrong
+from psofed.federation.foreign import kind
 from psofed.federation.schema import inside
 from psofed.federation.stage import Stage
 
@@ -43,10 +44,6 @@ class SampleCheck(schema.Named):
     """A check that finds nothing. A subclass writes `judge`, and `memory` if it needs one."""
 
     acts: ClassVar[bool] = True  # whether it can refuse anything
-
-    def describe(self) -> str:
-        """The check and its options, in short."""
-        return self.name
 
     def check(self) -> None:
         """Refuse options of the wrong type or out of range."""
@@ -144,9 +141,9 @@ class Check(Stage):
         if not good.all():
             z, y = np.where(good[..., None], z, z.dtype.type(0)), np.where(good, y, np.nan)
         kept = {name[len(OWN) :]: a for name, a in client.items() if name.startswith(OWN)}
-        learned, verdict = self.check.judge(kept, x, y, self._guess(client, z, y))
+        learned, verdict = judged(self.check, kept, x, y, self._guess(client, z, y))
         verdict = np.where(good, verdict, BROKEN)
-        if verdict.shape != y.shape or not ((verdict >= 0) & (verdict < len(VERDICTS))).all():
+        if not ((verdict >= 0) & (verdict < len(VERDICTS))).all():
             raise wrong(type(self.check), "judge", "gives no verdict on each sample", RIGHT)
         return np.asarray(learned, y.dtype), verdict, z
 
@@ -157,6 +154,17 @@ class Check(Stage):
         except KeyError:
             return np.zeros_like(y)
         return np.asarray(self.task.learner.predict(w, z))
+
+
+def judged(check: SampleCheck, *given: Any) -> tuple[Array, Array]:
+    """What is learned instead of y, and the verdict on each sample, if they have their form."""
+    found: object = check.judge(*given)
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise wrong(type(check), "judge", f"returns {kind(found)}, not y and the verdicts", RIGHT)
+    learned, verdict = found
+    if np.shape(verdict) != given[2].shape:
+        raise wrong(type(check), "judge", "gives no verdict on each sample", RIGHT)
+    return learned, verdict
 
 
 def counts(clients: State) -> Array | None:

@@ -119,8 +119,8 @@ class _Reader:
     def _codes(self, batch: Batch, name: str, codes: Codes) -> Array:
         """A text that nobody named as an input may have too many values: it is then left out."""
         given = self.given
-        told = (*given.inputs, *given.categorical, *given.missing, *given.lags_of, *given.ranges)
-        named = self.known or name in told
+        used = (*given.inputs, *given.categorical, *given.missing, *given.lags_of, *given.ranges)
+        named = self.known or name in used
         return codes(batch, name, self.missing, strict=named)
 
     def _count(self, block: Array, wrong: Array, reason: str) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psofed.core import conformal
 from psofed.core.equations import lms
-from psofed.core.features import Waves, cosine
+from psofed.core.features import Cosines, cosine
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
@@ -86,7 +86,7 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(2**31)
         # The width is per input: distances grow with the square root of their number.
         width = self.width * np.sqrt(X.shape[1])
-        self.features_: Waves = cosine(Seeds(int(seed)), self.dim, X.shape[1], width)
+        self.features_: Cosines = cosine(Seeds(int(seed)), self.dim, X.shape[1], width)
         self.x_mean_, self.x_scale_ = _scale(X, self.scale)
         mean, spread = _scale(y[:, None], self.scale)
         self.y_mean_, self.y_scale_ = float(mean[0]), float(spread[0])
@@ -172,7 +172,7 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
 
     def _start(self, taps: int) -> Any:
         seeds = Seeds(int(check_random_state(self.random_state).randint(2**31)))
-        self.features_: Waves = cosine(seeds, self.dim, taps, self.width * np.sqrt(taps))
+        self.features_: Cosines = cosine(seeds, self.dim, taps, self.width * np.sqrt(taps))
         clients = len(self.groups_)
         cohorts = UniformCohorts(seeds, clients, min(self.cohort, clients))
         task = Task(clients, self.dim, taps, self.step, seeds, self.features_, cohorts)

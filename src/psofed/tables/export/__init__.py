@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.core.features import LINE, FeatureMap, Waves, Whitened
+from psofed.core.features import LINE, Cosines, FeatureMap, Whitened
 from psofed.core.native import Array
 from psofed.errors import InputError, nearest
 from psofed.federation.schema import inside
@@ -63,9 +63,9 @@ def _fitted(path: Path, client: str | None) -> Portable:
     w, whose = model.w, "mean of all clients"
     if client is not None:
         w, whose = model.own[_position(client, model.clients, str(path))], f"model of {client}"
-    whose, waves = f"{model.title}, {whose}", model.features.waves
-    line = LINE * w[waves.dim :]
-    return _with_recipe(model.recipe, whose, waves, w[: waves.dim], line, model.label_delay)
+    whose, cosines = f"{model.title}, {whose}", model.features.cosines
+    line = LINE * w[cosines.dim :]
+    return _with_recipe(model.recipe, whose, cosines, w[: cosines.dim], line, model.label_delay)
 
 
 def _position(client: str, names: tuple[str, ...], where: str) -> int:
@@ -75,7 +75,7 @@ def _position(client: str, names: tuple[str, ...], where: str) -> int:
 
 
 def _with_recipe(
-    recipe: Recipe, whose: str, features: Waves, w: Array, line: Array, label_delay: int
+    recipe: Recipe, whose: str, features: Cosines, w: Array, line: Array, label_delay: int
 ) -> Portable:
     missing = Missing(recipe.columns.markers)
     centre, scale = float(recipe.centre[-1]), float(recipe.scale[-1])
@@ -136,7 +136,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
     if not (learner.linear and learner.featured):
         found = f"has the learner {plan.world.learner.name}, which cannot be exported"
         raise InputError("", found, "export LMS on random features, normalised or not", str(path))
-    if not isinstance(features, Waves):
+    if not isinstance(features, Cosines):
         found = f"has {plan.world.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
@@ -157,7 +157,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
 def weights(plan: Deployment, path: Path) -> Array:
     """w of a model with the same features, as the first one of a server; else what differs."""
     features: Any = plan.method().task.features
-    if not isinstance(features, Waves):
+    if not isinstance(features, Cosines):
         found = "needs features of cosines as they were drawn, without a basis"
         raise InputError("deploy.origin", found, "leave it out")
     saved = None if path.is_dir() else models.load(path)

@@ -186,10 +186,10 @@ class _Graph:
 
     def _kernel(self, x: str, order: list[int]) -> None:
         """Eq. (2): y = w^T z(x), z = sqrt(2/D) cos(W x + b); then the units of the target."""
-        model, waves = self.model, self.model.features
-        W = self.constant("W", waves.W[:, order].T)
-        phase = self.node("Gemm", [x, W, self.constant("b", waves.b)], "phase")
-        factor = self.constant("factor", np.sqrt(2 / waves.dim))
+        model, cosines = self.model, self.model.features
+        W = self.constant("W", cosines.W[:, order].T)
+        phase = self.node("Gemm", [x, W, self.constant("b", cosines.b)], "phase")
+        factor = self.constant("factor", np.sqrt(2 / cosines.dim))
         z = self.node("Mul", [self.node("Cos", [phase], "wave"), factor], "z")
         curve = self.node("MatMul", [z, self.constant("w", model.w[:, None])], "curve")
         slope = self.constant("slope", model.line[order][:, None])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.features import Waves
+from psofed.core.features import Cosines
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.extras import versions
@@ -67,7 +67,7 @@ class Portable:
 
     whose: str  # which model it is, in words
     entries: tuple[InputEntry, ...]
-    features: Waves  # float32
+    features: Cosines  # float32
     w: Array
     line: Array  # v [L + 1]
     target: str

@@ -53,8 +53,8 @@ class Options(contract.Options):
     size: float = 1.0  # how far it pushes
     own: float = 1.0  # how much of its honest change it sends, too
     apart: bool = False  # whether each attacker has a direction of its own
-    noise: float = 0.0  # how much of u is drawn anew in each round, against 1 that is not
-    wander: int = 0  # rounds after which the signs are drawn anew; 0: never
+    noise: float = 0.0  # how much of u is redrawn in each round, against 1 that is not
+    wander: int = 0  # rounds after which the signs are redrawn; 0: never
     split: int = 1  # parts of the entries; each attacker pushes on one of them
     sleep: int = 0  # rounds before it begins
     before: float = 1.0  # how much of its honest change it sends in these

@@ -133,7 +133,7 @@ def ended(method: str, attack: Any, defence: Any, rounds: int, seed: int = 1) ->
 
 
 @dataclass(frozen=True)
-class Duel:
+class AttackRun:
     """A method and an attack; what it costs in dB, without and with the defence."""
 
     method: str
@@ -154,15 +154,15 @@ class Duel:
         return ADAPTED if self.attack.adapts else LIMIT
 
 
-def duels(scale: float) -> list[Duel]:
+def attack_runs(scale: float) -> list[AttackRun]:
     """All methods and attacks, with as many seeds; of a short campaign a few, in fewer rounds."""
     if scale < 0.1:
         return [
-            Duel("PSO-Fed M=40", attack, 1, 200)
+            AttackRun("PSO-Fed M=40", attack, 1, 200)
             for attack in (FIXED[1], labels.Options(factor=100))
         ]
     seeds, attacks = range(1, 1 + max(round(scale), 1)), FIXED + ADAPTIVE
-    return [Duel(m, a, seed, ROUNDS) for m in METHODS for seed in seeds for a in attacks]
+    return [AttackRun(m, a, seed, ROUNDS) for m in METHODS for seed in seeds for a in attacks]
 
 
 def audit(seed: int, start: int, stop: int) -> Tally:

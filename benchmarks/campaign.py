@@ -6,14 +6,14 @@
 
 Faults: each planted mistake must be caught by the checks that the other parts use.
 Schedules: random lost, late, repeated and reordered messages in the virtual network, with and
-without deadlines, against the onlooker's models and counters.
+without deadlines, against the oracle's models and counters.
 Kills: the same, with crashes of server and clients at every step of writing a record (in-process;
 the disk forgets what was not made durable).
 Damage: files of the store changed or cut; a record is whole, the older one or refused.
 Fuzz: mutated and random bytes through the real decoder and ledger.
 Audits: the defence clip beside an oracle of its own, with attackers that come and go, and restarts.
 Histories: honest clients whose signal grows, fades and falls silent, and a fifth that lied once.
-Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
+Hostile: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
 Fleets: the network with kills and full disks, in which at any instant members are added, removed,
 excluded, readmitted or revoked, and the server is restored, or an old copy takes its place.
 Masks: the network with kills and drop-outs; uploads are masked, and their twin has no masks.
@@ -43,13 +43,13 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from attackers import HARM, Duel, audit, duels
+from attackers import HARM, AttackRun, attack_runs, audit
 from faults import FAULTS
 from faults_of_defence import DEFENCE, LINE
 from faults_of_fleets import FLEET
 from fleets import lives
 from histories import histories
-from hostile import besieged, siege
+from hostile import hostile_broker, hostile_run
 from masked_sums import MASKS, masked_runs
 from trials import BATCH, Tally, batch, damage, fuzz
 
@@ -58,7 +58,7 @@ from helpers.devices import Mosquitto, Team, wait_for
 from psofed.cli.laws.executors import verified
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
-AUDITS, SIEGES, ACTS, FLEETS, MASKED, HISTORIES = 600, 5_000, 60, 10_000, 20_000, 300
+AUDITS, HOSTILE, ACTS, FLEETS, MASKED, HISTORIES = 600, 5_000, 60, 10_000, 20_000, 300
 PROCESS_KILLS = 40
 ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET, **MASKS}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed
@@ -93,7 +93,9 @@ def looks(name: str | None) -> Iterator[tuple[int, Callable[[], Tally]]]:
     if name is None or name in DEFENCE:
         yield from ((a, partial(audit, 7, a, a + 1)) for a in range(8 if name else 1))
     if name is None or name in LINE:
-        yield from ((a, partial(siege, 7, a, a + 2)) for a in range(0, FEW if name else 10, 2))
+        yield from (
+            (a, partial(hostile_run, 7, a, a + 2)) for a in range(0, FEW if name else 10, 2)
+        )
     if name is None or name in FLEET:
         yield from ((a, partial(lives, 7, a, a + 5)) for a in range(0, 300 if name else 10, 5))
     if name is None or name in MASKS:
@@ -191,10 +193,10 @@ def run_histories(scale: float, jobs: int) -> bool:
     return report("histories", "federations wrong", tally, seconds)
 
 
-def run_sieges(scale: float, jobs: int) -> bool:
+def run_hostile(scale: float, jobs: int) -> bool:
     """Floods, forged and reflected seals, retained messages, false starts and claims."""
-    tally, seconds = spread(siege, round(SIEGES * scale), jobs, 6)
-    return report("sieges", "deployments wrong", tally, seconds)
+    tally, seconds = spread(hostile_run, round(HOSTILE * scale), jobs, 6)
+    return report("hostile", "deployments wrong", tally, seconds)
 
 
 def run_fleets(scale: float, jobs: int) -> bool:
@@ -212,16 +214,16 @@ def run_masks(scale: float, jobs: int) -> bool:
 def run_attackers(scale: float, jobs: int) -> bool:
     """Every attack on every method through the deployed handlers, without and with clip."""
     begin, total, worst = time.monotonic(), Tally(), {}
-    fought = duels(scale)
+    played = attack_runs(scale)
     with ProcessPoolExecutor(jobs) as pool:
-        for duel, (bare, kept) in zip(fought, pool.map(Duel.costs, fought), strict=True):
-            key = duel.method, "adaptive" if duel.attack.adapts else "fixed"
+        for one, (bare, kept) in zip(played, pool.map(AttackRun.costs, played), strict=True):
+            key = one.method, "adaptive" if one.attack.adapts else "fixed"
             before = worst.get(key, (-inf, -inf))
             worst[key] = max(before[0], bare), max(before[1], kept)
             total.trials += 1
-            if not kept <= duel.limit:
+            if not kept <= one.limit:
                 total.failures += 1
-                total.first = total.first or f"{duel} costs {kept:.2f} dB"
+                total.first = total.first or f"{one} costs {kept:.2f} dB"
     for (method, kind), (bare, kept) in worst.items():
         most = f"at most {bare:.2f} dB without, {kept:.2f} dB with clip"
         print(f"attackers: {method}, {kind}: {most}")
@@ -235,7 +237,7 @@ def run_broker(scale: float, jobs: int) -> bool:
     """A stranger at a real broker."""
     begin, total = time.monotonic(), Tally()
     try:
-        total.trials, alarms = besieged(max(round(ACTS * scale), 6))
+        total.trials, alarms = hostile_broker(max(round(ACTS * scale), 6))
     except FileNotFoundError as error:
         print(f"broker: skipped, {error}")
         return True
@@ -319,7 +321,7 @@ PARTS = {
     "fuzz": run_fuzz,
     "audits": run_audits,
     "histories": run_histories,
-    "sieges": run_sieges,
+    "hostile": run_hostile,
     "fleets": run_fleets,
     "masks": run_masks,
     "attackers": run_attackers,

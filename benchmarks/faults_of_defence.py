@@ -23,7 +23,7 @@ from psofed.stages.defences import clip
 from psofed.stages.defences.contract import OWN, Defended
 
 DEFENCE: Faults = {}  # each is caught by an audit
-LINE: Faults = {}  # each is caught by a siege
+LINE: Faults = {}  # each is caught by hostile messages
 
 
 @fault(clip.Defence, "__init__", "nothing is clipped", DEFENCE)

@@ -156,7 +156,7 @@ def _(good: Any) -> Any:
     return add
 
 
-@fault(client.Client, "_exchange", "who begins anew learns from before it joined", FLEET)
+@fault(client.Client, "_exchange", "who starts over learns from before it joined", FLEET)
 def _(good: Any) -> Any:
     def exchange(self: Any, n: int, message: Any, begin: bool) -> Any:
         position, learn = self.position, self._learn_now

@@ -1,4 +1,4 @@
-"""The network of fleets that live: disks that fill up, and an oracle that is told everything.
+"""The network of fleets that live: disks that fill up, and an oracle that is given everything.
 
 The deployed handlers and the oracle are compared at every message, commit, command and start.
 """
@@ -50,7 +50,7 @@ class FullDisk(VirtualDisk):
 
 
 class Fleet(Network):
-    """One run: the network, with an oracle that is told everything."""
+    """One run: the network, with an oracle that is given everything."""
 
     steps, disk = 16, FullDisk
 

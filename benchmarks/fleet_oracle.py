@@ -1,4 +1,4 @@
-"""Rules 5 to 9, 17 and 18 told again, in sets and loops: who is a member when, and all models.
+"""Rules 5 to 9, 17 and 18 restated, in sets and loops: who is a member when, and all models.
 
 It shares no code with table, cohorts, server, ledger or client. It is told what arrives, what was
 commanded and what is durable, and knows what must have become of it. PSO-Fed in lockstep only.

@@ -52,7 +52,7 @@ class Wire(Line):
         self._on_message(None, None, message)
 
 
-class Siege:
+class HostileRun:
     """One deployment, in memory, with or without seals, and somebody who wants to disturb it."""
 
     def __init__(self, seed: int, number: int) -> None:
@@ -169,13 +169,13 @@ class Siege:
         same(max(m.incarnation for m in self.members), 1, "the start that was seen")
 
 
-def siege(seed: int, start: int, stop: int) -> Tally:
+def hostile_run(seed: int, start: int, stop: int) -> Tally:
     """Some deployments in a row, each disturbed in every round."""
     tally = Tally()
     for number in range(start, stop):
         tally.trials += 1
         try:
-            one = Siege(seed, number)
+            one = HostileRun(seed, number)
             for _ in range(ROUNDS):
                 one.round()
             one.check()
@@ -189,7 +189,7 @@ def siege(seed: int, start: int, stop: int) -> Tally:
 
 
 def _counted(seed: int, number: int) -> None:
-    """A client that checks its samples and is started anew: every sample is still accounted for."""
+    """A client that checks its samples and is restarted: every sample is still accounted for."""
     experiment = Experiment(clients=3, cohort=3, rounds=ROUNDS, seed=number, dtype="float64",
                             features=Features(dim=5), methods=(psofed.Options(shared=2),),
                             check=outliers.Options())  # fmt: skip
@@ -207,7 +207,7 @@ def _counted(seed: int, number: int) -> None:
     same(told, found["seen"], "the samples that were learned or refused")
 
 
-def besieged(acts: int, seed: int = 1) -> tuple[int, int]:
+def hostile_broker(acts: int, seed: int = 1) -> tuple[int, int]:
     """Real processes on a real broker, and a stranger there; how often it disturbed, and replies.
 
     It leaves messages, takes the names of sessions, claims to be ahead, invites with the last

@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from network import SERVER, Network, Weather
-from onlooker import models
+from protocol_oracle import models
 from trials import Tally, _array, in_a_row, same, weather
 
 from helpers.virtual_disk import Chance

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from onlooker import Onlooker
+from protocol_oracle import ProtocolOracle
 
 from helpers.virtual_disk import Chance, CrashError, VirtualDisk
 from psofed.fleet.protocol.client import Source
@@ -77,7 +77,7 @@ class Network:
         self._post: list[tuple[int, int, int, int, bytes]] = []
         self._again = self._opened = 0
         self._seen = [0] * self._clients  # the highest incarnation that each has answered
-        self.onlooker = Onlooker(plan)
+        self.reference = ProtocolOracle(plan)
         self.disks = {k: self.disk(str(k), chance) for k in range(SERVER, self._clients)}
         self.server = Coordinator(plan, self.disks[SERVER])
         self.members = [self._member(k) for k in range(self._clients)]
@@ -141,7 +141,7 @@ class Network:
             self._ask(receiver, data)
 
     def _hand(self, k: int, data: bytes) -> None:
-        self.onlooker.upload(k, data)
+        self.reference.upload(k, data)
         self.server.take(k, data)
 
     def _ask(self, k: int, data: bytes) -> None:
@@ -178,9 +178,9 @@ class Network:
             self.trace.server_crashes += 1
             self.server = Coordinator(self.plan, self.disks[SERVER])
         if self.server.n > n:  # if it crashed, then after the record was made
-            self.onlooker.commit()
+            self.reference.commit()
         else:
-            self.onlooker.crash()
+            self.reference.crash()
         self._opened = self.time
         if self.server.n < self.rounds:
             self._invite()

@@ -142,7 +142,7 @@ class Recorder(Contender):
         here = span.overlap(lot.first, len(lot.y))
         for name, (contender, model) in self.heard.items():
             for part in ("prequential", *(p for p in here if p == "frozen")):
-                models = contender.said[part]
+                models = contender.answers[part]
                 guess = models.get(model, models["global"]).astype(np.float32)
                 self.written.setdefault((part, name), []).append(guess)
         return {"prequential": {"global": np.zeros(lot.y.shape)}}

@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from network import Network, Weather
-from onlooker import models
+from protocol_oracle import models
 
 from helpers.virtual_disk import Chance, CrashError, VirtualDisk
 from psofed.experiment import Experiment, Features
@@ -71,9 +71,9 @@ def play(seed: int, number: int, crashes: bool) -> tuple[int, int]:
     plan, streams = world(number % WORLDS)
     network = Network(plan, weather(chance, crashes), chance, streams)
     trace = network.run(ROUNDS)
-    server, heard = network.server.server, network.onlooker.heard[:-1]
+    server, heard = network.server.server, network.reference.heard[:-1]
     counts = server.ledger.counts
-    same(counts, network.onlooker.counts(), "the ledger's counters")
+    same(counts, network.reference.counts(), "the ledger's counters")
     same(counts["asked"], counts["accepted"] + counts["refused"] + counts["lost"], "the sum")
     same(server.n, ROUNDS, "the number of rounds")
     same(trace.stale, 0, "the answers to a server that was replaced")

@@ -61,7 +61,7 @@ def from_frames(plan: Deployment, path: Path) -> ServerView:
     contacts = [
         Contact(n, (k,), frame.body[: len(frame.body) - sealed], ups.get((n, k), b""))
         for (n, k), frame in downs.items()
-        if n >= begun.get(k, 0)  # who begins anew is another client
+        if n >= begun.get(k, 0)  # who starts over is another client
     ]
     rounds = [n for n, _ in downs]
     return seen(plan, contacts, min(rounds), max(rounds) + 1)

@@ -78,7 +78,7 @@ def simulate(
         return (sum(updates) / size, sum(uploads) / size, local), jnp.vstack([online, w])
 
     def one_block(carry: Any, now: Any) -> Any:
-        # Computed here, because inside a round XLA would compute them anew for each use.
+        # Computed here, because inside a round XLA would recompute them for each use.
         n, x, y, cohort = now
         return jax.lax.scan(one_round, carry, (n, features(x), y, cohort))
 

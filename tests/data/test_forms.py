@@ -202,7 +202,7 @@ def test_every_frame_gives_the_same_model_to_the_bit(frame):
 def test_the_form_is_said_and_a_marker_that_matches_nothing_is_warned_of(frame, tmp_path):
     german(frame, tmp_path / "t.csv")
     table = tables.read(tmp_path / "t.csv", Columns("y", ("t",), "who", markers=("-999", "-1")))
-    assert table.said == [
+    assert table.notes == [
         "cells separated by semicolons, decimals after a comma",
         "times read as %d.%m.%Y %H:%M",
         "WARNING: marker -999 matched no cell",
@@ -210,7 +210,7 @@ def test_the_form_is_said_and_a_marker_that_matches_nothing_is_warned_of(frame, 
     ]
     frame.fillna({"b": -999.0}).to_csv(tmp_path / "t.csv", index=False)
     table = tables.read(tmp_path / "t.csv", Columns("y", ("t",), "who", markers=("-999",)))
-    assert table.said == [f"marker -999 matched {int(frame.b.isna().sum())} cells"]
+    assert table.notes == [f"marker -999 matched {int(frame.b.isna().sum())} cells"]
 
 
 def write(tmp_path, text):
@@ -373,7 +373,7 @@ def test_numbers_since_1970_are_the_dates_that_they_count(frame, tmp_path, unit,
     form = Form(time_format="s") if unit == "s" else Form()
     found, expected = (tables.read(x, LONG, form=form) for x in (path, frame))
     assert found.ticks.dates
-    assert f"times read as {unit} since 1970" in found.said
+    assert f"times read as {unit} since 1970" in found.notes
     assert np.array_equal(found.begin, expected.begin)
     assert found.ticks == expected.ticks
 

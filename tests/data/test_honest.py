@@ -84,7 +84,7 @@ def test_numbers_that_begin_with_texts_are_refused_with_both_readings(tmp_path):
         read(tmp_path, text, ALONE)
     table = read(tmp_path, text, Columns("y", ("t",), markers=("OFF",)))
     assert table.numeric == ("a",)
-    assert "marker OFF matched 5,000 cells" in table.said
+    assert "marker OFF matched 5,000 cells" in table.notes
     table = read(tmp_path, text, Columns("y", ("t",), categorical=("a",)))
     assert len(table.categories["a"].known) == 91
 
@@ -98,15 +98,15 @@ def test_extremes_that_are_repeated_are_named_with_their_count(name, marker):
     said = (f"WARNING: {name!r} is {marker} in 7 rows, far from its other values: if that means"
             f" missing, give --set markers={marker}")  # fmt: skip
     table = tables.read(odd, LONG)
-    assert table.said == [said]
+    assert table.notes == [said]
     told = tables.read(odd, Columns("y", ("t",), "who", markers=(marker,)))
-    assert told.said == [f"marker {marker} matched 7 cells"]
-    assert tables.read(frame, LONG).said == []
+    assert told.notes == [f"marker {marker} matched 7 cells"]
+    assert tables.read(frame, LONG).notes == []
 
 
 def test_states_counts_and_saturated_sensors_are_not_doubted(tmp_path):
     lines = [f"{n},{n % 2},{min(n % 150, 99)},{5 * (n % 9 == 0)},{n % 3}" for n in range(600)]
-    assert read(tmp_path, "\n".join(["t,a,b,c,y", *lines]), ALONE).said == []
+    assert read(tmp_path, "\n".join(["t,a,b,c,y", *lines]), ALONE).notes == []
 
 
 def test_a_column_with_too_many_texts_is_not_called_missing(tmp_path):
@@ -155,7 +155,7 @@ def test_a_model_whose_own_weights_are_no_numbers_is_refused(tmp_path):
 def test_names_that_come_twice_are_told_apart(tmp_path):
     table = read(tmp_path, "t,a,a,y\n0,1,2,3\n1,2,4,5", ALONE)
     assert table.columns.inputs == ("a", "a (2)")
-    assert table.said == ["WARNING: column 'a' appears again; that is called 'a (2)'"]
+    assert table.notes == ["WARNING: column 'a' appears again; that is called 'a (2)'"]
 
 
 def test_a_number_stands_for_a_list_of_one():
@@ -170,7 +170,7 @@ def test_folders_that_are_not_read_are_named(tmp_path):
         (tmp_path / name).write_text("t,a,y\n0,1,2\n1,2,3\n")
     table = tables.read(tmp_path, ALONE)
     assert table.clients == ["p"]
-    assert table.said == ["WARNING: the folder 'old' within it is not read"]
+    assert table.notes == ["WARNING: the folder 'old' within it is not read"]
 
 
 def test_notes_of_several_passes_are_of_the_last():

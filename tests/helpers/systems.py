@@ -91,7 +91,7 @@ def equal_population(z, f, v=0.0, clients=4):
 def enumerated(system, z, y, rounds):
     """Mean and covariance of w before each round, over all cohorts and all that can be drawn.
 
-    Client k draws one of the windows z [K, n, D], with its y [K, n], anew in every round. The
+    Client k draws one of the windows z [K, n, D], with its y [K, n], others in every round. The
     models and a 1 are one vector, so that a round is a matrix, and Q its mean square.
     """
     K, D = system.total, system.dim

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import pytest
 
 from helpers.skeletons import put
@@ -25,6 +27,8 @@ def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
     assert " 0 failed, " in done.stdout
     assert done.stdout.splitlines()[0].startswith(f"mine.py: {kind} mine with ")
     assert done.stdout.endswith("Every rule holds.\n")
+    base = resolve_name(done.stdout.partition(" derives from ")[2].split()[0])
+    assert subject(str(tmp_path / "mine.py")).contract.base is base
 
 
 def test_a_setting_can_be_chosen(psofed, tmp_path):

@@ -102,15 +102,6 @@ def test_processors_with_long_vectors_give_the_bits_of_those_without(dtype, monk
 
 
 @compiled
-def test_without_the_library_the_curves_are_the_same():
-    known = one_run(experiment("float64"), 0)
-    with uncompiled():
-        plain = one_run(experiment("float64"), 0)
-    assert np.abs(plain.mse / known.mse - 1).max() <= 1e-9
-    assert np.array_equal(plain.traffic, known.traffic)
-
-
-@compiled
 @both
 @pytest.mark.parametrize(("count", "dim", "more"), [(1, 1, 1), (130, 7, 2), (300, 24, 1)])
 def test_sums_of_products_are_those_of_numpy(dtype, count, dim, more):

@@ -99,7 +99,7 @@ def test_a_folder_without_a_whole_record_is_put_aside_if_its_owner_wants_that(tm
         Member(plan(LIVE), 0, folder)
     assert refused.value.code == 3
     member = Member(plan(Deploy(clock="live", on_damage="restart")), 0, folder)
-    assert "beginning anew, they are kept as damaged.record" in member.store.notes[0]
+    assert "starting over, they are kept as damaged.record" in member.store.notes[0]
     assert (tmp_path / "damaged.record.1").read_bytes() == b"psofed 1 nonsense"
     assert member.client.last_round == -1
     assert member.save()

@@ -10,7 +10,7 @@ from helpers.processes import end, start
 
 SCRIPT = ROOT / "benchmarks" / "campaign.py"
 SMALL = {
-    "schedules": 100, "damage": 20, "fuzz": 1120, "audits": 1, "sieges": 5,
+    "schedules": 100, "damage": 20, "fuzz": 1120, "audits": 1, "hostile": 5,
     "attackers": 2,
 }  # fmt: skip
 MORE = {"kills": 12, "fleets": 30, "histories": 1}  # so many that each planted fault would be met

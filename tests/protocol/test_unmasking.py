@@ -102,7 +102,7 @@ def test_a_client_refuses_what_would_make_sums_easier_to_read():
     for who, frame, why in (
         (outside, frames[k], "by the seed"),
         (k, altered(frames[k], body=table.full(65.0)), "not finite or too large"),
-        (k, altered(frames[k], kind=wire.BEGIN), "nobody begins anew"),
+        (k, altered(frames[k], kind=wire.BEGIN), "nobody starts over"),
         (k, frames[k], ""),
         (k, question(table, cohort[:2]), "too few"),
         (k, question(table, cohort[1:]), "without this client"),

@@ -15,7 +15,7 @@ def test_settings_live_in_the_address_and_come_back(open_play):
     shown = open_play()
     slide(shown, "M", 9)
     shown.get_by_label("each its own").click()
-    shown.get_by_role("button", name="Draw anew").click()
+    shown.get_by_role("button", name="Draw again").click()
     settle(shown)
     address = shown.url.split("#")[1]
     settings = {k: v[0] for k, v in parse_qs(address).items()}

@@ -123,5 +123,5 @@ def test_samples_are_counted_from_the_first_contact_on():
     method, draws = prepare(experiment)
     *_, last = played(method, draws)  # which asserts the law for each client
     counts = last.clients["check counts"].sum(axis=1)
-    assert counts[1] < 30  # it began anew at the restore
+    assert counts[1] < 30  # it started over at the restore
     assert counts[7] == 0  # a number that nobody has

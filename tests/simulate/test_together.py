@@ -123,10 +123,12 @@ def test_methods_are_what_they_are_alone_where_most_clients_are_never_selected()
 
 
 def test_without_compiled_code_runs_are_computed_together_too(monkeypatch):
-    experiment = replace(SMALL, methods=(fedavg.Options(3), pdlms.Options(5)), dtype="float64")
+    windows = (psofed.Options(m, s) for m in (1, 4) for s in ("coordinated", "uncoordinated"))
+    methods = (fedavg.Options(3), pdlms.Options(5), onlinefed.Options(), *windows)
+    experiment = replace(SMALL, methods=methods, dtype="float64")
     compiled = some_runs(experiment, [1, 2])
     monkeypatch.setattr(native, "library", lambda level=None: None)
     assert_alone(experiment, [1, 2])
     for a, b in zip(some_runs(experiment, [1, 2]), compiled, strict=True):
-        assert np.allclose(a.mse, b.mse, rtol=1e-9)
+        assert np.allclose(a.mse, b.mse, rtol=1e-9, atol=0)
         assert np.array_equal(a.traffic, b.traffic)

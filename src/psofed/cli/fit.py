@@ -193,7 +193,7 @@ class Asked:
         clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"
         rounds = f"{table.rounds:,} rounds of {table.ticks}"
         say(f"Read {table.rows:,} rows of {clients}: {rounds}.")
-        for line in table.said:
+        for line in table.notes:
             say(line[:1].upper() + line[1:] + ".")
         columns = Grid(table.report, left=(0, 1, 4), least=(3, 2))
         printing.show(columns, stderr=True)

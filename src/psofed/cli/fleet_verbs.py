@@ -54,7 +54,7 @@ def _verb(act: str, text: str) -> None:
 
 _verb("remove", "Remove clients for good: nobody gets their numbers again.")
 _verb("exclude", "Do not ask clients any more until they are readmitted.")
-_verb("readmit", "Ask clients again that were excluded; they begin anew, with the server's model.")
+_verb("readmit", "Ask clients again that were excluded; they start over, with the server's model.")
 
 
 def _do(state: Path, request: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
               help="Go back to the snapshot of round N. [default: STATE is an old copy]"
               )  # fmt: skip
 @click.option("--keep-clients", is_flag=True,
-              help="Clients keep their models. [default: they begin anew, with the restored one]"
+              help="Clients keep their models. [default: they start over, with the restored one]"
               )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Only list the rounds with a snapshot.")
 @click.option("--plan", type=FILE, metavar="FILE",

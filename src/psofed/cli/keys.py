@@ -126,7 +126,7 @@ def _name_masks(folder: Path, name: str) -> None:
 
     if mask_keys.wanted(folder):
         print(f"Wrote {folder}/{name}.mask for the device, and {folder}/{mask_keys.DIRECTORY}. When"
-              " all clients are in it, give it to every device, next to ca.pem, and start them anew"
+              " all clients are in it, give it to every device, next to ca.pem, and restart them"
               )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def predict(
         sure = {} if interval is None else {"interval": interval, "coverage": coverage}
         print(json.dumps(summary | sure))
         return
-    for line in rounds.table.said:
+    for line in rounds.table.notes:
         say(line[:1].upper() + line[1:] + ".")
     for line in (*rounds.table.drops.lines(), *rounds.drops.lines()):
         say(f"dropped: {line}")

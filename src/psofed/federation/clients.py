@@ -56,7 +56,7 @@ class Clients:
         return Members(self, k)
 
     def renew(self, new: Collection[int]) -> None:
-        """Clients that begin anew have a fresh state; what has to last stays."""
+        """Clients that start over have a fresh state; what has to last stays."""
         for name, array in self.method.client().items() if new else ():
             if not name.startswith(LASTING):
                 self.states[name][list(new)] = array

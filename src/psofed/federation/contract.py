@@ -17,7 +17,7 @@ are computed in one call, the server's state is [..., D], and no handler has to 
     fold(server, k, n, upload(client, k, n), weights)
 
 In blocks of `pace` rounds a cohort stays the same, downloads first and uploads last. A client that
-begins anew gets the download of the block; if it keeps entries that do not come down, that of
+starts over gets the download of the block; if it keeps entries that do not come down, that of
 round BEFORE, in which all come. `fold` is called in every round, also where nobody uploads: with an
 empty stack, or with rows that are shorter than usual. The weights are 1/|S_n|, and 0 for those who
 sent no values; those of a policy need not sum to 1: `fold` adds weighted differences to w.
@@ -156,7 +156,7 @@ class Task:
 # To each client by itself; the same to the whole cohort, so that a multicast sends it once; or from
 # other clients, who have sent it up: then there is no server.
 Delivery = Literal["each", "common", "peers"]
-BEFORE = -1  # the round of a download for those who begin anew and keep what does not come down
+BEFORE = -1  # the round of a download for those who start over and keep what does not come down
 
 
 class Method(Protocol):

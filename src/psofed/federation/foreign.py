@@ -27,7 +27,7 @@ def call(field: str, function: Callable[..., Any], *given: Any, right: str = "")
     except Exception as error:
         if isinstance(error, ValueError) and "read-only" in str(error):
             right = "work on a copy of the inputs: x = x.copy()"
-        found = f"fails{_where(error, function)}: {plugins.said(error)}"
+        found = f"fails{_where(error, function)}: {plugins.brief(error)}"
         raise InputError(field, found, right or "correct it there") from error
 
 

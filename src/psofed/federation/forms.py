@@ -30,6 +30,13 @@ class Contract:
     names: tuple[str, ...]  # what it has to have
     own: tuple[str, ...] = ()  # what it has to write itself: `like` only announces it
 
+    @property
+    def public(self) -> str:
+        """The base by the name under which others import it."""
+        kinds = self.package.rpartition(".")[2].removeprefix("sample_")
+        home = "" if kinds in ("methods", "learners") else f"{kinds}."
+        return f"psofed.contract.{home}{self.base.__name__}"
+
 
 def check(contract: Contract, options: Any) -> None:
     """Refuse options of a class from outside that breaks its contract, and say which rule."""
@@ -47,9 +54,8 @@ def looks(contract: Contract, options: Any) -> Problems:
     cls: Any = type(options)
     worker = cls
     if contract.does or issubclass(cls, schema.Named):
-        base = f"{contract.base.__module__}.{contract.base.__qualname__}"
         frozen = _frozen(cls) if issubclass(cls, contract.base) else "it does not derive from it"
-        yield f"Options is a frozen dataclass that derives from {base}", frozen
+        yield f"Options is a frozen dataclass that derives from {contract.public}", frozen
         if frozen:
             return
     yield f"name is a text that no {contract.word} of psofed has", _name(contract, cls)

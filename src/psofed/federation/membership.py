@@ -2,7 +2,7 @@
 
 The first members are clients 0 to K-1. A `Change` holds from its round on: clients are added,
 removed for good, excluded for a while or readmitted, or the server's state is put back. Who is
-added or readmitted begins anew at its first contact: with a fresh state, and from the model that
+added or readmitted starts over at its first contact: with a fresh state, and from the model that
 the server then sends. The numbers of clients are never used again.
 """
 
@@ -38,10 +38,10 @@ class Change:
     add: tuple[int, ...] = ()  # clients that join, each with a number that nobody has had
     remove: tuple[int, ...] = ()  # clients that leave for good
     exclude: tuple[int, ...] = ()  # clients that are not asked until they are readmitted
-    readmit: tuple[int, ...] = ()  # clients that are asked again, and begin anew
+    readmit: tuple[int, ...] = ()  # clients that are asked again, and start over
     restore: int | None = None  # the server's state becomes that before this round
     void: int | None = None  # rounds from this one to `round` were not closed; not set: none
-    keep: bool = False  # whether clients keep their models at a restore; else they begin anew
+    keep: bool = False  # whether clients keep their models at a restore; else they start over
 
     def __post_init__(self) -> None:
         schema.check(self)
@@ -129,7 +129,7 @@ class FleetHistory:
         return self._members[bisect_right(self.edges, n)]
 
     def begins(self, k: int) -> list[int]:
-        """The rounds from which on client k begins anew, at its first contact."""
+        """The rounds from which on client k starts over, at its first contact."""
         return self._begins.get(k, [])
 
     @cached_property

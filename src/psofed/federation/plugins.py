@@ -1,6 +1,6 @@
 """Code from outside the package: a file, or a module of an installed package.
 
-A file is read anew each time it is named, and is a module of its own for each place and content:
+A file is read again each time it is named, and is a module of its own for each place and content:
 two files of one name do not meet, and an edited file is another module, next to the old one, which
 the objects made before keep. `workers.py` sends objects and their files to other processes.
 """
@@ -181,13 +181,13 @@ def _failed(text: str, error: BaseException, path: str = "") -> InputError:
         return InputError("", f"is {text!r}, which is not Python: {where}: {error}", CORRECT)
     lines = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
     last = ([f for f in lines if f.filename == path] or lines)[-1]
-    found = f"which cannot be imported: {last.filename}:{last.lineno}: {said(error)}"
+    found = f"which cannot be imported: {last.filename}:{last.lineno}: {brief(error)}"
     missing = isinstance(error, ModuleNotFoundError)
     right = "install it; what lies next to a file has to be in that file" if missing else CORRECT
     return InputError("", f"is {text!r}, {found}", right)
 
 
-def said(error: BaseException) -> str:
+def brief(error: BaseException) -> str:
     """An error as one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -368,7 +368,7 @@ def blamed(error: BaseException) -> InputError | None:
     if not frames or isinstance(error, InputError):
         return None
     last = frames[-1]
-    found = f"{last.filename}:{last.lineno}: {last.name} failed with {said(error)}"
+    found = f"{last.filename}:{last.lineno}: {last.name} failed with {brief(error)}"
     return InputError("", found, "this is in the plug-in: correct it there, or try `psofed check`")
 
 

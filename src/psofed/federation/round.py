@@ -36,7 +36,7 @@ from psofed.federation.stage import CONTRACT, around, within
 
 SEED = 8  # bytes: features, masks and all later draws follow from it
 SURPRISE = 1000.0  # a sample after which event-triggered clients upload, too
-New = Collection[int]  # clients that begin anew
+New = Collection[int]  # clients that start over
 
 
 def play(
@@ -45,7 +45,7 @@ def play(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down.
 
-    `begin` says who of the members begins anew.
+    `begin` says who of the members starts over.
     """
     method = clients.method
     k = members(method, n, server, feed.known(n))
@@ -115,7 +115,7 @@ def closes(method: Method, n: int) -> bool:
 
 
 def begins(method: Method, n: int) -> int:
-    """The round whose download a client gets that begins anew in round n."""
+    """The round whose download a client gets that starts over in round n."""
     return BEFORE if method.idle and method.entrywise else n - n % method.pace
 
 
@@ -152,7 +152,7 @@ def take_part(
 def _receive_anew(
     method: Method, client: State, k: Indices, n: int, down: Message, new: New
 ) -> None:
-    """What comes down where some begin anew: they and the others have different messages."""
+    """What comes down where some start over: they and the others have different messages."""
     fresh = np.isin(k, list(new))
     for when, which in ((begins(method, n), fresh), (n, ~fresh)):
         if which.any() and (when != n or opens(method, n)):

@@ -20,7 +20,7 @@ from psofed.errors import InputError
 from psofed.federation.contract import ABSENT, Array, Message, Method, State, Task, rows
 from psofed.federation.foreign import broken, kind
 
-# A client that begins anew has a fresh state, but for arrays whose names begin with this word.
+# A client that starts over has a fresh state, but for arrays whose names begin with this word.
 LASTING = "lasting "
 CONTRACT = "see the contract in docs/extend.md, or try `psofed check`"
 
@@ -28,7 +28,6 @@ CONTRACT = "see the contract in docs/extend.md, or try `psofed check`"
 class Stage:
     """A method, and what stands around it. A subclass writes the handlers that it changes."""
 
-    entrywise = False
     answers = False  # whether clients answer with it, not with their own models
 
     def __init__(self, inner: Method) -> None:

@@ -149,9 +149,9 @@ def _stateless(clients: Mapping[int, int], coordinator: Coordinator) -> str:
     """What becomes of clients that have taken part, and know nothing of it."""
     if not clients:
         return "a client said so, but has its state"
-    begin = "they begin anew with the whole model"
+    begin = "they start over with the whole model"
     if not coordinator.welcomes:
-        begin = "`psofed deploy fleet exclude` and `readmit` let them begin anew"
+        begin = "`psofed deploy fleet exclude` and `readmit` let them start over"
     found = "came without the state that they had: folders are new, or were damaged"
     return f"{coordinator.names.words(clients)} {found}; {begin}"
 

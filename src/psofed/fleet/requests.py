@@ -122,7 +122,7 @@ def in_words(changes: list[Change], names: Names) -> list[str]:
         "add": "is a member from round {n} on",
         "remove": "is removed from round {n} on; its number is not used again",
         "exclude": "is excluded from round {n} on",
-        "readmit": "is a member again from round {n} on, and begins anew",
+        "readmit": "is a member again from round {n} on, and starts over",
     }
     lines = []
     for change in changes:
@@ -132,7 +132,7 @@ def in_words(changes: list[Change], names: Names) -> list[str]:
                 new = f"; its device: --id {names(k)}={k}" * (act == "add" and k in names.later)
                 lines.append(f"client {names(k)} {when}{new}")
         if change.restore is not None:
-            clients = "keep their models" if change.keep else "begin anew at their next contact"
+            clients = "keep their models" if change.keep else "start over at their next contact"
             lines.append(f"the model of round {change.restore} is in service from round"
                          f" {change.round} on; clients {clients}")  # fmt: skip
     return lines

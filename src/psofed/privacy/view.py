@@ -187,7 +187,7 @@ def _values(method: Method, data: bytes, entries: Array, up: bool) -> tuple[Arra
     values = np.asarray(method.decode(data, up), np.float64)
     if len(values) == len(entries):
         return entries, values
-    if len(values) == method.task.dim:  # of a client that begins anew: the whole model
+    if len(values) == method.task.dim:  # of a client that starts over: the whole model
         return np.arange(method.task.dim), values
     return NONE, np.empty(0)
 

@@ -93,7 +93,7 @@ def interval(known: Estimate) -> str:
 
 def _notes(c: Comparison) -> Iterator[str]:
     entries, titles = c.entries, c.curves.titles
-    yield from files.said(c.curves.experiment.threat)
+    yield from files.sentences(c.curves.experiment.threat)
     yield (
         "Traffic: share of Online-Fed's bytes, up and down, as they were sent. Bytes to the"
         " target: up and down, first n from which the mean stays there for 100 rounds."

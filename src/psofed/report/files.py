@@ -146,7 +146,7 @@ def joined(blocks: Iterable[Block]) -> str:
     return "\n".join(map(str, blocks))
 
 
-def said(words: str) -> list[str]:
+def sentences(words: str) -> list[str]:
     """Words as a sentence, if there are any."""
     return [f"{words[:1].upper()}{words[1:]}."] if words else []
 

@@ -52,7 +52,7 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
         "rows": table.rows, "clients": len(table.clients), "rounds": table.rounds,
         "tick": table.ticks.length, "tick_unit": table.ticks.unit,
         "inputs": fit.recipe.names,
-        "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.said,
+        "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.notes,
         "dropped": {**table.drops.counts, **fit.later.counts},
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
         "scores": fit.scores.rows(fit.unit), "by_client": client_rows(fit),

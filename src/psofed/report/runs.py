@@ -181,7 +181,7 @@ def levels(curves: Curves) -> list[str]:
     lines += notes(curves)
     error = "; ± is one standard error over the runs" if curves.runs > 1 else ""
     ours = f"Errors are on {curves.experiment.judged}{error}."
-    return [*lines, *files.said(curves.experiment.threat), ours]
+    return [*lines, *files.sentences(curves.experiment.threat), ours]
 
 
 def notes(curves: Curves) -> list[str]:

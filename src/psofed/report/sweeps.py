@@ -97,7 +97,7 @@ def blocks(result: SweepResult) -> list[Block]:
     """The table for a screen, and the best point in a sentence."""
     best = sentence([_entry(row) for row in result.rows()])
     steady = f"Steady: test MSE of the last fifth of the rounds, {judged(result)}."
-    return [grid(result), "", best, steady, *files.said(threat(result))]
+    return [grid(result), "", best, steady, *files.sentences(threat(result))]
 
 
 def grid(result: SweepResult) -> Grid:

@@ -147,43 +147,43 @@ class Method(PartialSharing):
         if server["round"].flat[0] != n - 1 or not len(edges.rows):
             return nothing(k, self.task.dtype)
         heard, air = (server[name] for name in ("heard", "air"))
-        said = air[..., edges.senders, :]
+        received = air[..., edges.senders, :]
         if not heard.all():
-            said[~heard[..., edges.senders]] = np.nan
-        return edges.message(said, k)
+            received[~heard[..., edges.senders]] = np.nan
+        return edges.message(received, k)
 
     def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
         """w_k from phi_k and the broadcasts of the round before."""
         if message.heard.any():
             edges = self.edges(_ids(k))
-            self._combine(client["w"], edges, n - 1, edges.said(message, self.shared))
+            self._combine(client["w"], edges, n - 1, edges.received(message, self.shared))
 
-    def _combine(self, phi: Array, edges: Edges, n: int, said: Array) -> None:
+    def _combine(self, phi: Array, edges: Edges, n: int, received: Array) -> None:
         """Eq. (11) with the node as server: w_k = phi_k + sum_l c_lk S_{l,n} (phi_l - phi_k)."""
         windows = self.sent(n)
-        if native.available() and phi.dtype == said.dtype and phi.flags.c_contiguous:
+        if native.available() and phi.dtype == received.dtype and phi.flags.c_contiguous:
             windows, (nodes, dim) = np.ascontiguousarray(windows), phi.shape[-2:]
             sizes = phi.size // (nodes * dim), nodes, windows.shape[-2], len(edges.rows)
-            said, total = np.ascontiguousarray(said), np.empty((nodes, dim))
+            received, total = np.ascontiguousarray(received), np.empty((nodes, dim))
             native.function("combine", phi.dtype)(
-                phi, edges.rows, edges.senders, edges.weights, windows, said, total,
+                phi, edges.rows, edges.senders, edges.weights, windows, received, total,
                 *sizes, self.shared, dim,
             )  # fmt: skip
             return
         models = phi.reshape(*phi.shape[:-2], -1)  # of all nodes in one row: one sum serves all
         places = edges.rows[:, None] * self.task.dim + windows[..., edges.senders, :]
-        change = edges.weights[:, None] * (said - equations.share(models, places))
-        change[np.isnan(said)] = 0
+        change = edges.weights[:, None] * (received - equations.share(models, places))
+        change[np.isnan(received)] = 0
         equations.add_at(models, places, change)
 
     def upload(self, client: State, k: Indices, n: int) -> Message:
         """phi_k on S_{k,n}; nothing if the node has no neighbours."""
-        said = equations.share(client["w"], self.sent(n)[equations.at(k)])
+        values = equations.share(client["w"], self.sent(n)[equations.at(k)])
         if self.degrees.all():
-            return whole(said)
+            return whole(values)
         lonely = self.degrees[k] == 0
-        said[lonely] = 0
-        return Message(said, np.where(lonely, ABSENT, self.shared))
+        values[lonely] = 0
+        return Message(values, np.where(lonely, ABSENT, self.shared))
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """Nothing is folded: the broadcasts are kept until the next round begins."""
@@ -228,17 +228,17 @@ class Edges(NamedTuple):
         """Whether all nodes have as many neighbours."""
         return bool((self.degrees == self.degrees[0]).all())
 
-    def message(self, said: Array, k: Indices) -> Message:
+    def message(self, received: Array, k: Indices) -> Message:
         """The broadcasts [..., edge, M], those of a node in one row; of none, there is no row."""
         if self.regular:
-            return whole(said.reshape(*k.shape, -1))
-        shared = said.shape[-1]
-        values = np.zeros((*k.shape, self.degrees.max(), shared), said.dtype)
-        values[..., self.rows, self.place, :] = said
+            return whole(received.reshape(*k.shape, -1))
+        shared = received.shape[-1]
+        values = np.zeros((*k.shape, self.degrees.max(), shared), received.dtype)
+        values[..., self.rows, self.place, :] = received
         length = np.where(self.degrees > 0, self.degrees * shared, ABSENT)
         return Message(values.reshape(*k.shape, -1), np.broadcast_to(length, k.shape))
 
-    def said(self, message: Message, shared: int) -> Array:
+    def received(self, message: Message, shared: int) -> Array:
         """The broadcasts [..., edge, M] of such a message."""
         values = message.values.reshape(*message.length.shape, -1, shared)
         if self.regular:

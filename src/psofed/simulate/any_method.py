@@ -288,16 +288,16 @@ class Membership:
     def __init__(self, method: Method, history: FleetHistory, server: State) -> None:
         self.method, self.history, self.server = method, history, server
         self.fresh = method.server()
-        # What a defence knows stays known, whoever begins anew and whatever is put back.
+        # What a defence knows stays known, whoever starts over and whatever is put back.
         axes = row_axes(method).items()
         self.axes = {name: axis for name, axis in axes if not name.startswith(OWN)}
-        self.waiting: set[int] = set()  # those who begin anew at their next contact
+        self.waiting: set[int] = set()  # those who start over at their next contact
         self.since = np.zeros(history.everybody, np.intp)  # the first round that each learns from
         self.begun = np.arange(history.everybody) < history.clients  # those who have a model
         self.kept: dict[int, State] = {}  # of rounds whose state is put back later
         self.restores = {c.round: c for c in history.changes if c.restore is not None}
         self.needed = {change.restore for change in self.restores.values()}
-        self.terms: dict[int, list[int]] = {}  # by round, those who begin anew from it on
+        self.terms: dict[int, list[int]] = {}  # by round, those who start over from it on
         for k in range(history.everybody):
             for n in history.begins(k):
                 self.terms.setdefault(n, []).append(k)
@@ -325,7 +325,7 @@ class Membership:
                 self.server[name][...] = self.fresh[name]
 
     def begin(self, n: int, members: Indices) -> Collection[int]:
-        """Those of the members of round n who begin anew; the round is their first."""
+        """Those of the members of round n who start over; the round is their first."""
         new = self.waiting.intersection(members.tolist()) if self.waiting else set()
         self.waiting -= new
         for k in new:

@@ -264,7 +264,7 @@ def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
 
 
 def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int, Array]:
-    """The same for windows drawn anew: two rows for each time that a client takes part."""
+    """The same for windows redrawn: two rows for each time that a client takes part."""
     schedule = method.schedule
     assert isinstance(schedule, Stochastic)
     n = np.arange(chunk.first, chunk.first + chunk.y.shape[1])

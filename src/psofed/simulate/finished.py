@@ -206,7 +206,7 @@ class Checkpoint:
         return (self.folder / IDENTITY).exists()
 
     def resume(self, total: Accumulator) -> None:
-        """Load the sums into `total`; damaged ones are begun anew, with a warning."""
+        """Load the sums into `total`; damaged ones are started over, with a warning."""
         self._check_identity()
         path = self.folder / TOTAL
         try:

@@ -193,7 +193,7 @@ class OwnInputs:
         lagged = np.abs((x[1:] * x[:-1]).mean(axis=0)) / np.where(spread, spread, 1)
         if lagged.max() > DEPENDENT:
             found = f"gives windows that follow from those before (correlation {lagged.max():.2f})"
-            raise InputError(FIELD, found, "draw each anew, or write a series with `yield`")
+            raise InputError(FIELD, found, "draw each again, or write a series with `yield`")
 
     def check_rounds(self, rounds: int) -> None:
         """Refuse a series that grows or moves away: models are judged by windows of other times."""

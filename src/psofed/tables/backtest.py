@@ -98,8 +98,8 @@ class _Backtest:
             lots[id(features)] = Lot(block.first + begin, fresh[begin:], x[begin:], z[begin:],
                                      y[begin:], who, *arrays)  # fmt: skip
         # A mix, which is shown first, has to hear the others before.
-        said = {id(c): c.play(lots[id(c.features)], self.span) for c in self.contenders[::-1]}
-        made = [said[id(c)] for c in self.contenders]
+        played = {id(c): c.play(lots[id(c.features)], self.span) for c in self.contenders[::-1]}
+        made = [played[id(c)] for c in self.contenders]
         here = slice(begin, None)
         self._judge(block.first + begin, block.y[here], block.has[here], block.time[here], made)
 

@@ -41,8 +41,8 @@ class Repeat(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """The same in all parts."""
         label = lot.older[..., self.which]
-        self.said = {part: {"global": label} for part in ("prequential", *span.parts)}
-        return self.said
+        self.answers = {part: {"global": label} for part in ("prequential", *span.parts)}
+        return self.answers
 
 
 class Regression(Contender):
@@ -82,8 +82,8 @@ class Regression(Contender):
         names = self.names + self.leaning
         self.guesses = {part: dict(zip(names, np.moveaxis(each, -1, 0), strict=False))
                         for part, each in found.items()}  # fmt: skip
-        self.said = {part: {"global": each[LINE]} for part, each in self.guesses.items()}
-        return self.said
+        self.answers = {part: {"global": each[LINE]} for part, each in self.guesses.items()}
+        return self.answers
 
     def _some(self, lot: Lot, found: dict[str, Array]) -> None:
         """Into `found` [B, K, names] by part."""
@@ -119,8 +119,8 @@ class Shown(Contender):
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """What was learned together with the line, which plays first."""
-        self.said = {p: {"global": v[self.name]} for p, v in self.line.guesses.items()}
-        return self.said
+        self.answers = {p: {"global": v[self.name]} for p, v in self.line.guesses.items()}
+        return self.answers
 
 
 @dataclass(frozen=True)
@@ -187,18 +187,18 @@ class Mixture(Contender):
             answers.append(self.mixer.follow(online[here], some.y))
             for part, guesses in still.items():
                 self._weigh(part, some, guesses[here], *span.parts[part])
-        self.said = {"prequential": {"global": np.concatenate(answers)}}
-        self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
-        return self.said
+        self.answers = {"prequential": {"global": np.concatenate(answers)}}
+        self.answers |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
+        return self.answers
 
     def _guesses(self, part: str, names: Sequence[str]) -> Array:
-        method, free = self.player.said[part], self.free
+        method, free = self.player.answers[part], self.free
         found = {
             OWN: method.get("own", method["global"]), SHARED: method["global"],
             MEAN: np.zeros_like(method["global"]), START: self.start,
         }  # fmt: skip
         found |= free.line.guesses[part]
-        found |= {name: other.said[part]["global"] for name, other in free.others.items()}
+        found |= {name: other.answers[part]["global"] for name, other in free.others.items()}
         return np.stack([found[name] for name in names], axis=-1)
 
     def warm(self, x: Array, y: Array, before: Array) -> None:

@@ -352,7 +352,7 @@ def notes(table: Table, rounds: Rounds, scores: Scores) -> list[str]:
         lines.append(
             f"predicted, but neither learned nor judged: {rounds.unlabelled} without target"
         )
-    lines += [line for line in table.said if line.startswith("WARNING")] + rounds.notes()
+    lines += [line for line in table.notes if line.startswith("WARNING")] + rounds.notes()
     if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
         lines.append("the target does not vary where it is judged: no error over its variance")
     if len(scores.clients) == 1:

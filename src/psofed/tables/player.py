@@ -104,7 +104,7 @@ class Contender:
 
     features: FeatureMap | None = None  # makes z in a `Lot`; None: it needs none
     score: Score  # its title, what it is among candidates, its errors and bytes
-    said: Guesses  # of the last rounds
+    answers: Guesses  # of the last rounds
 
     def warm(self, x: Array, y: Array, before: Array) -> None:
         """`x`, `y` and `before` of a lot of the warm-up, in which nobody exchanges anything."""
@@ -172,7 +172,7 @@ class Player(Contender):
                 model: lot.fresh @ w if w.ndim == 1 else np.vecdot(lot.fresh, w)
                 for model, w in self.frozen[part].items()
             }
-        self.said = found
+        self.answers = found
         return found
 
     def close(self, labels: int) -> None:
@@ -247,7 +247,7 @@ class Own(Contender):
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """What the player has said, of clients that keep no model the shared one."""
-        return {p: {"global": m.get("own", m["global"])} for p, m in self.player.said.items()}
+        return {p: {"global": m.get("own", m["global"])} for p, m in self.player.answers.items()}
 
 
 def kind(method: Method, options: Options | None) -> Kind:

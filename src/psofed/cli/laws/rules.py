@@ -121,7 +121,7 @@ def judge(rule: Rule, *arguments: Any) -> Verdict:
         return Verdict(title, "failed", str(error))
     except Exception as error:
         blamed = plugins.blamed(error)
-        what = plugins.said(error) if blamed is None else blamed.found
+        what = plugins.brief(error) if blamed is None else blamed.found
         return Verdict(title, "failed", str(error) if isinstance(error, InputError) else what)
     return Verdict(title, "ok")
 
@@ -192,7 +192,7 @@ def contract_of(options: Any) -> Contract:
     for contract in CONTRACTS:
         if issubclass(options, contract.base):
             return contract
-    bases = ", ".join(f"{c.base.__module__}.{c.base.__qualname__}" for c in CONTRACTS)
+    bases = ", ".join(contract.public for contract in CONTRACTS)
     found = f"has Options that derive from none of {bases}"
     raise InputError("FILE", found, "derive them from that of a method, a policy or the like")
 

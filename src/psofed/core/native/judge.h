@@ -43,7 +43,7 @@ static double NAME(error_of)(const NAME(Judge) *judge, const REAL *fit, int64_t 
     return judge->scale * (double)NAME(sum)(total) + judge->rest[mark];
 }
 
-/* Models whose changes are tracked; computed anew every REFRESH marks, to stop drift. */
+/* Models whose changes are tracked; recomputed every REFRESH marks, to stop drift. */
 static void NAME(judge_followed)(const NAME(Job) *job, int64_t mark)
 {
     const NAME(Judge) *judge = &job->judge;

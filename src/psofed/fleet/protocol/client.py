@@ -87,7 +87,7 @@ class Client:
     def take_part(self, n: int, invitation: bytes, begin: bool = False) -> bytes:
         """Rule 5, round n: receive, learn, answer. Asked again for the same round, it repeats.
 
-        Who begins anew (rule 17) starts from a fresh state and from what comes down.
+        Who starts over (rule 17) starts from a fresh state and from what comes down.
         """
         if self._last is not None and self._last[0] == n:
             return self._last[1]

@@ -168,7 +168,7 @@ class Coordinator(DurableServer):
 
     @property
     def welcomes(self) -> bool:
-        """Whether a client without state begins anew by itself: nothing is remembered of it."""
+        """Whether a client without state starts over by itself: nothing is remembered of it."""
         return self.plan.deploy.live and not self.plan.settled and not has_rows(self.server.now)
 
     def _read(self, data: bytes) -> wire.Frame:

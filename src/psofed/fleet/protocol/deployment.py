@@ -82,7 +82,7 @@ class Deploy:
     interval: float = 0.9  # client: share of the labels that the interval of an answer holds
     report: bool = False  # client: report errors and coverage each minute, in 29 bytes
     names: tuple[str, ...] = ()  # of the clients, by number; not set: those of a table
-    on_damage: Literal["stop", "restart"] = "stop"  # client: "restart" begins anew without a record
+    on_damage: Literal["stop", "restart"] = "stop"  # client: "restart" starts over without a record
 
     def __post_init__(self) -> None:
         schema.check(self)

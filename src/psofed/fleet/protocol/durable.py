@@ -218,7 +218,7 @@ class DurableServer:
         self._refuse_settled()
         after, changes = replace(self.server.now, behind=True), []
         if has_rows(after):
-            # What it remembers of them is older than they are: they begin anew, in a round that
+            # What it remembers of them is older than they are: they start over, in a round that
             # none of them has answered, because an answer that is repeated begins nothing.
             after, copied = begin_all(self.server, after), after.n
             after = after.skipped(next_begin(after))
@@ -247,7 +247,7 @@ class DurableServer:
 def changed(server: Server, act: str, clients: Sequence[int], names: Names | None = None) -> Next:
     """Add, remove, exclude or readmit clients: all of them, or an error.
 
-    Who comes is a member from the next round on that begins a block, and begins anew. Who goes is
+    Who comes is a member from the next round on that begins a block, and starts over. Who goes is
     not asked any more at once, unless its answer of the open round is there.
     """
     table, since, new = server.table.copy(), next_begin(server.now), set[int]()
@@ -282,7 +282,7 @@ def put_back(server: Server, state: State, n: int, keep: bool) -> Next:
 
 
 def begin_all(server: Server, now: ServerState) -> ServerState:
-    """All members begin anew at their next contact."""
+    """All members start over at their next contact."""
     table = now.table.copy()
     table.begin(range(len(table)), False)
     table.changes += 1
@@ -305,7 +305,7 @@ def rebound(
 ) -> ServerState:  # fmt: skip
     """Cohorts are drawn from this table, and arrays have a row for each client in it.
 
-    Of who begins anew the method knows nothing, of who is new the defence does not, either.
+    Of who starts over the method knows nothing, of who is new the defence does not, either.
     """
     now = now or server.now
     method, ledger = server.bind(table), now.ledger.copy()

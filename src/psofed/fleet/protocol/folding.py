@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from psofed.federation.contract import Array, Method, State, rows
-from psofed.federation.plugins import said
+from psofed.federation.plugins import brief
 from psofed.federation.round import close_round, closes
 from psofed.federation.stage import within
 from psofed.fleet.protocol.masking import GARBAGE, Unmasking, Uploads
@@ -37,7 +37,7 @@ def values_of(
         with np.errstate(invalid="ignore"):  # a signalling NaN is refused below
             values = now.method.decode(answer, up=True)
     except Exception as error:  # whatever a decoder says of bytes that are not its own
-        raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {said(error)}") from None
+        raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {brief(error)}") from None
     if not np.isfinite(values).all():
         raise RefusedError("finite", f"client {k} sent values that are not finite")
     if not hidden and _largest(now, k, values, bound) > bound:
@@ -54,7 +54,7 @@ def _largest(now: ServerState, k: int, values: Array, bound: float) -> float:
         found = model(now.method, one_of(now, row, values))
         return largest if found is None else float(np.abs(found).max(initial=0))
     except Exception as error:
-        raise RefusedError("values", f"client {k} sent unusable values: {said(error)}") from None
+        raise RefusedError("values", f"client {k} sent unusable values: {brief(error)}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def all_of(now: ServerState, uploads: Uploads) -> Folded:
             out = [row for row in uploads if row not in left]
             return Folded(state, list(left), out, why=why)
         except Exception as error:
-            why = why or said(error)
+            why = why or brief(error)
             if not tried:
                 left = {row: values for row, values in left.items() if _alone(now, row, values)}
                 largest = [row for row in largest if row in left]

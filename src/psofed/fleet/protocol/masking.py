@@ -55,7 +55,7 @@ class Masking:
         if n == self.beyond:
             self._refuse(n)
         if begin:
-            raise RefusedError("kind", f"round {n}: with masks nobody begins anew")
+            raise RefusedError("kind", f"round {n}: with masks nobody starts over")
 
     def hear(self, n: int, invitation: bytes) -> None:
         """All members get the same bytes; masks of those who did not do not cancel."""

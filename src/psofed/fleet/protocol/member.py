@@ -81,7 +81,7 @@ class Member:
             if self.plan.deploy.on_damage == "stop" or self.plan.masked:
                 raise
             self.store.set_aside()
-            self.store.notes = [f"{error.found}; beginning anew, they are kept as damaged.record.*"]
+            self.store.notes = [f"{error.found}; starting over, they are kept as damaged.record.*"]
             return None
 
     def _masking(self, keys: Mapping[int, bytes] | None) -> Masking | None:

@@ -47,7 +47,7 @@ class Sums:
             self.since.append(np.append(x.astype(np.float64), y))
 
     def rewind(self, state: State) -> None:
-        """The client has begun anew, or goes on from before a round that has not happened."""
+        """The client has started over, or goes on from before a round that has not happened."""
         count = int(state[COUNT][0, 0])
         if count < self.base or not count:
             self.base, self.since = NONE, []
@@ -83,7 +83,7 @@ class Sums:
         if sequence:
             if sequence not in generations:
                 state[COUNT][0], self.base = (0, 1), NONE
-                return "the moments of the mix are lost: line and ridge regression begin anew"
+                return "the moments of the mix are lost: line and ridge regression start over"
             found = restored(found, generations[sequence].arrays)
         state.update(found)
         due = self.due

@@ -33,7 +33,7 @@ class Server:
     def __init__(self, method: Method, bound: float = BOUND, bind: Bind | None = None) -> None:
         self.bound, self._bind = bound, bind
         self.presence = Presence()  # who is asleep
-        self.newcomers: set[int] = set()  # who begins anew because it has no state any more
+        self.newcomers: set[int] = set()  # who starts over because it has no state any more
         self.now = server_state.first(method)
         self.masks: Unmasking | None = None  # if uploads are masked
         for stage in around(method):
@@ -122,7 +122,7 @@ class Server:
         return self._invited[k] if k in self._invited else self.invite()[k]
 
     def begins(self, k: int) -> bool:
-        """Whether a member has its first contact still before it, or again: it then begins anew."""
+        """Whether a member has its first contact still before it, or again: it then starts over."""
         return k in self.newcomers or not self.table.begun[self._row(k)]
 
     def knows(self, k: int) -> bool:

@@ -186,7 +186,7 @@ def recorded(
 
 
 def _state(fresh: State, arrays: Mapping[str, Array]) -> State:
-    """That of a record. What another defence remembered is not read: this one begins anew.
+    """That of a record. What another defence remembered is not read: this one starts over.
 
     A defence may remember values that are not finite, a model may not have any.
     """

@@ -280,7 +280,7 @@ def newest(
     """The newest complete record of a folder, None if it has none; warnings about the others."""
     found, damaged = whole(read, name, slots)
     if damaged and not found:
-        right = "restore the folder from a copy, or begin anew: with a new one, or, as a client, by"
+        right = "restore the folder from a copy, or start over: with a new one, or, as a client, by"
         right += " --set on_damage=restart"
         raise DamagedFolderError(name, "; ".join(damaged), right)
     if not found:

@@ -249,7 +249,7 @@ class RobustWeights:
     Weight. n_k is multiplied by 1 up to f_k = L s, L half of the option `clip`, then by the square
     of L s / f_k, and from ten times that on by 0: what the client said is out of all sums, but it
     stays known. Whoever is heard is judged before it counts, so that no single message moves the
-    model far. All are judged anew at every review, and so come back when they behave, or when
+    model far. All are judged again at every review, and so come back when they behave, or when
     others agree.
 
     In the server's state n_k is `due`, a_k is `trust`, and a_k n_k is its `weight`.

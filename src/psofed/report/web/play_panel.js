@@ -65,7 +65,7 @@ class Panel {
     this.controls.seed = (settings) => { input.value = settings.seed; };
     const another = () => this.change({ seed: (Number(input.value) || 0) + 1 });
     return el("div", { class: "seed" }, el("label", { for: "seed" }, "Seed"), input,
-      el("button", { type: "button", onclick: another }, "Draw anew"));
+      el("button", { type: "button", onclick: another }, "Draw again"));
   }
 
   show(settings) {

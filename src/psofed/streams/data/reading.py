@@ -166,7 +166,7 @@ class _Reader:
             raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
         if not self.known:
             self._check_texts(files.name)
-        table.said = [*files.said, *self._said()]
+        table.notes = [*files.notes, *self._notes()]
         _judge(table, self.tally, self.given, fixed=self.known)
         return table
 
@@ -201,7 +201,7 @@ class _Reader:
             )
             raise InputError(f"column {name!r}", found, right, file)
 
-    def _said(self) -> list[str]:
+    def _notes(self) -> list[str]:
         """How times are written, and what the markers matched."""
         form = self.clock.format
         found = [] if form in (None, ISO) else [f"times read as {as_written(form)}"]

@@ -41,12 +41,12 @@ NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 
 class RowSource:
-    """A file, a folder or a frame, as batches; `said` is how its files turned out to be written."""
+    """A file, a folder or a frame, as batches; `notes` say how its files are written."""
 
     def __init__(self, source: Any, columns: Columns, form: Form = UNKNOWN) -> None:
         self.source, self.columns, self.form = source, columns, form
         self.name = str(source) if isinstance(source, str | Path) else "<frame>"
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.written: Form | None = None  # its first file, as far as that is text
 
     def batches(self, labelled: bool = True) -> Iterator[Batch]:
@@ -88,9 +88,9 @@ class RowSource:
             if self.written is None:
                 self.written = PLAIN if path.suffix.lower() in READERS else head.form
             client = (_stem(path) if Path(self.name).is_dir() else "all") if by_file else None
-            for line in (head.form.said, *head.said, *twice):
-                if line and line not in self.said:
-                    self.said.append(line)
+            for line in (head.form.notes, *head.notes, *twice):
+                if line and line not in self.notes:
+                    self.notes.append(line)
             for rows, cells in parts:
                 if len(rows):
                     by_name = dict(zip(names, cells, strict=True))
@@ -124,8 +124,8 @@ class RowSource:
                 yield from self._within(path)
             elif path.is_dir():
                 line = f"WARNING: the folder {path.name!r} within it is not read"
-                if line not in self.said and any(map(_is_table, path.iterdir())):
-                    self.said.append(line)
+                if line not in self.notes and any(map(_is_table, path.iterdir())):
+                    self.notes.append(line)
             elif _is_table(path):
                 yield path
 
@@ -350,9 +350,9 @@ def _of_excel(path: Path, form: Form) -> Iterator[Any]:
         width, units = len((texts[top:] or [[]])[0]), heading.has_units(texts[top + 1 :])
         strings = [[c for c in each if isinstance(c, str)] for each in part[top + 1 + units :]]
         decimal = form.decimal or textfile.decimal_sign(strings, str(path))
-        said = [f"header taken from row {top + 1}"] if top else []
-        said += [f"row {top + 2} taken for units and left out"] if units else []
-        yield Head((texts[top:] or [[]])[0], replace(PLAIN, decimal=decimal), top + 1, tuple(said))
+        notes = [f"header taken from row {top + 1}"] if top else []
+        notes += [f"row {top + 2} taken for units and left out"] if units else []
+        yield Head((texts[top:] or [[]])[0], replace(PLAIN, decimal=decimal), top + 1, tuple(notes))
         row, part = top + 2 + units, part[top + 1 + units :]
         while part:
             kept = [(n, each) for n, each in enumerate(part, row) if set(each) != {None}]

@@ -221,7 +221,7 @@ class Table:
     picked: list[int]  # the columns of the spool that are used
     latest: str = ""  # file and row of the last time of all
     findings: list[ColumnReport] = field(default_factory=list)  # what each column is taken for
-    said: list[str] = field(default_factory=list)  # how its files are written, markers
+    notes: list[str] = field(default_factory=list)  # how its files are written, markers
 
     def read(self, k: int) -> Iterator[tuple[Array, Array]]:
         """The rows of client k in time order, block by block, and their numbers in the table."""

@@ -92,7 +92,7 @@ class Form:
         return schema.values(self)
 
     @property
-    def said(self) -> str:
+    def notes(self) -> str:
         """How a file is written, where it is not as every program expects it."""
         parts = []
         if self.encoding not in ("utf-8", "utf-8-sig"):
@@ -113,7 +113,7 @@ class Head(NamedTuple):
     names: list[str]
     form: Form
     row: int = 1  # where the names stand
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 form_of = schema.section(partial(schema.build, Form))
@@ -214,9 +214,9 @@ def _head(path: Path, lines: list[str], form: Form, encoding: str) -> tuple[Head
     units = heading.has_units(below)
     found = Form(sep, form.decimal or decimal_sign(below[units:], str(path)), encoding)
     row = top + more + 1
-    said = [f"header taken from row {row}"] if row > 1 else []
-    said += [f"row {row + 1} taken for units and left out"] if units else []
-    return Head(names, found, row, tuple(said)), row + units
+    notes = [f"header taken from row {row}"] if row > 1 else []
+    notes += [f"row {row + 1} taken for units and left out"] if units else []
+    return Head(names, found, row, tuple(notes)), row + units
 
 
 def _cut(lines: list[str], sep: str | None, where: str) -> tuple[str, int]:

@@ -48,7 +48,7 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
         self.epochs, self.scale, self.random_state = epochs, scale, random_state
 
     def fit(self, X: Any, y: Any) -> RFFKLMSRegressor:
-        """Learn anew, `epochs` times over the samples in their order."""
+        """Learn from scratch, `epochs` times over the samples in their order."""
         X, y = self._samples(X, y, reset=True)
         self._begin(X, y)
         errors = np.empty(0)

@@ -1,4 +1,4 @@
-"""An onlooker: the rules of the protocol told again, in loops and sets, to compare with.
+"""An oracle: the rules of the protocol restated, in loops and sets, to compare with.
 
 It shares no code with client, server or ledger. It is told which bytes arrive at the server and
 when a round is closed, and knows what must have become of each; from that it computes the models.
@@ -19,7 +19,7 @@ from psofed.fleet.protocol.deployment import Deployment
 Array = NDArray[Any]
 
 
-class Onlooker:
+class ProtocolOracle:
     """Rules 8 and 9 on sets: who was heard in each round, and what became of every message."""
 
     def __init__(self, plan: Deployment) -> None:

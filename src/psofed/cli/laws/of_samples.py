@@ -217,10 +217,10 @@ def _predicts(learner: Learner, w: Array, z: Array) -> None:
 
 def _learns(learner: Learner, w: Array, z: Array) -> None:
     """A step does what was declared."""
-    stepped, guess = w.copy(), np.asarray(learner.predict(w, z))
-    y = guess + 1
+    stepped, prediction = w.copy(), np.asarray(learner.predict(w, z))
+    y = prediction + 1
     errors = shaped("learn", call("learn", learner.learn, stepped, z, y, TINY), (MODELS,))
-    _same("learn", errors, y - guess, "it has to return y minus the prediction before the step")
+    _same("learn", errors, y - prediction, "it has to return y - prediction, of before the step")
     require(not np.array_equal(stepped, w), "learn changes nothing; change w in place: w += ...")
     for i in range(MODELS):
         one = w[i].copy()
@@ -278,13 +278,13 @@ FEW, SAMPLES, TAPS = 3, 60, 2  # clients, samples of each, inputs
 
 
 def _samples(dtype: str) -> tuple[Array, Array, Array]:
-    """x, y and guesses of some clients, with a wrong label here and there, and one that is none."""
+    """x, y and predictions of some clients; a label is wrong now and then, and one is none."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((SAMPLES, FEW, TAPS)).astype(dtype)
-    y, guess = rng.standard_normal((2, SAMPLES, FEW)).astype(dtype)
+    y, prediction = rng.standard_normal((2, SAMPLES, FEW)).astype(dtype)
     y[rng.random(y.shape) < 0.1] = -999
     y[20, 1] = np.nan
-    return x, y, guess
+    return x, y, prediction
 
 
 def _stack(check: SampleCheck, dtype: str) -> Memory:
@@ -293,7 +293,7 @@ def _stack(check: SampleCheck, dtype: str) -> Memory:
 
 
 def _verdicts(check: SampleCheck, memory: Memory, *samples: Any) -> tuple[Array, Array]:
-    found = [judged(check, memory, x, y, guess) for x, y, guess in zip(*samples, strict=True)]
+    found = [judged(check, memory, *sample) for sample in zip(*samples, strict=True)]
     learned, verdicts = (np.array(each) for each in zip(*found, strict=True))
     return learned, verdicts
 
@@ -310,10 +310,10 @@ def there_is_a_verdict_on_each_sample(check: SampleCheck) -> None:
 
 def clients_are_judged_alone(check: SampleCheck) -> None:
     """Several clients at once get the verdicts that each gets alone."""
-    x, y, guess = _samples("float64")
-    together = _verdicts(check, _stack(check, "float64"), x, y, guess)
+    x, y, prediction = _samples("float64")
+    together = _verdicts(check, _stack(check, "float64"), x, y, prediction)
     for k in range(FEW):
-        alone = _verdicts(check, check.memory(TAPS, "float64"), x[:, k], y[:, k], guess[:, k])
+        alone = _verdicts(check, check.memory(TAPS, "float64"), x[:, k], y[:, k], prediction[:, k])
         for one, all_of in zip(alone, together, strict=True):
             require(np.array_equal(one, all_of[:, k], equal_nan=True), f"client {k} differs")
 

@@ -4,13 +4,13 @@ A check is one file in this folder, or anywhere else, with a frozen dataclass `O
 the table [check] in an experiment file. It stands between a sample and eq. (10), in every executor
 and on every device:
 
-    memory = memory(taps, dtype)                 what one client remembers, before its first sample
-    y, verdict = judge(memory, x, y, guess)      in place; guess: what the client's model says of x
+    memory = memory(taps, dtype)                    what a client remembers, before its first sample
+    y, verdict = judge(memory, x, y, prediction)    in place; the prediction is the client's, of y
 
 A verdict is one of those below; 0 and 1 are learned from, with the y that `judge` returns, and the
 others are not. Each is counted, so samples seen = learned + clipped + refused. Leading axes
-broadcast: y [...], x [..., L], guess [...] and memory [..., ...] are those of several clients. The
-caller has sorted out what is not finite: its y is NaN here, and whatever is said of it is ignored.
+broadcast: y [...], x [..., L], prediction [...] and memory [..., ...] are of several clients. The
+caller has sorted out what is not finite: its y is NaN here, and its verdict is ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SampleCheck(schema.Named):
         """What one client remembers: arrays by name."""
         return {}
 
-    def judge(self, memory: Memory, x: Array, y: Array, guess: Array) -> tuple[Array, Array]:
+    def judge(self, memory: Memory, x: Array, y: Array, prediction: Array) -> tuple[Array, Array]:
         """What is learned instead of y, and the verdict on each sample."""
         return y, np.zeros(y.shape, np.int64)
 
@@ -141,13 +141,13 @@ class Check(Stage):
         if not good.all():
             z, y = np.where(good[..., None], z, z.dtype.type(0)), np.where(good, y, np.nan)
         kept = {name[len(OWN) :]: a for name, a in client.items() if name.startswith(OWN)}
-        learned, verdict = judged(self.check, kept, x, y, self._guess(client, z, y))
+        learned, verdict = judged(self.check, kept, x, y, self._prediction(client, z, y))
         verdict = np.where(good, verdict, BROKEN)
         if not ((verdict >= 0) & (verdict < len(VERDICTS))).all():
             raise wrong(type(self.check), "judge", "gives no verdict on each sample", RIGHT)
         return np.asarray(learned, y.dtype), verdict, z
 
-    def _guess(self, client: State, z: Array, y: Array) -> Array:
+    def _prediction(self, client: State, z: Array, y: Array) -> Array:
         """What the clients' models predict; 0 for clients that only pass samples on."""
         try:
             w = self.inner.models(None, client)

@@ -59,18 +59,18 @@ class Options(ranges.Options):
         counts = {name: np.zeros((), np.int64) for name in ("count", "again")}
         return {"errors": errors, "last": last, **counts}
 
-    def judge(self, memory: Memory, x: Array, y: Array, guess: Array) -> tuple[Array, Array]:
+    def judge(self, memory: Memory, x: Array, y: Array, prediction: Array) -> tuple[Array, Array]:
         """Refuse or clip errors above `factor` times the scale; then they are part of it."""
-        y, verdict = super().judge(memory, x, y, guess)
+        y, verdict = super().judge(memory, x, y, prediction)
         verdict = np.where((verdict == LEARNED) & self._stuck(memory, x, y), STUCK, verdict)
-        error = np.abs(y - guess)
+        error = np.abs(y - prediction)
         # The error of a model that has diverged is no number, and no fault of the sample.
         known = (verdict == LEARNED) & np.isfinite(error)
         limit = self.factor * self._scale(memory, error, known)
         early = known & (memory["count"] < LEAST)
         far = known & ~early & (error > limit)
         if self.action == "clip":
-            y = np.where(far, guess + np.copysign(limit, y - guess), y)
+            y = np.where(far, prediction + np.copysign(limit, y - prediction), y)
         verdict = np.where(early, EARLY, verdict)
         return y, np.where(far, CLIPPED if self.action == "clip" else FAR, verdict)
 

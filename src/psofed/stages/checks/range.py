@@ -37,7 +37,7 @@ class Options(SampleCheck):
         low = -np.inf if self.low is None else self.low
         return low, np.inf if self.high is None else self.high
 
-    def judge(self, memory: Memory, x: Array, y: Array, guess: Array) -> tuple[Array, Array]:
+    def judge(self, memory: Memory, x: Array, y: Array, prediction: Array) -> tuple[Array, Array]:
         """Refuse y outside the range."""
         low, high = self.ends
         return y, np.where((y < low) | (y > high), OUTSIDE, 0)

@@ -13,6 +13,7 @@ from psofed.core import native
 def uncompiled() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "library", lambda level=None: None)
+        native.function.cache_clear()  # or what has been called before could be called again
         yield
 
 

@@ -45,6 +45,7 @@ RAISED = {  # capability: modules, lines
     "names of clients, questions to a server, a run next to its simulation, versions": (0, 375),
     "samples are a vital sign, and lost state is regained": (2, 370),
     "the check names what an incomplete plug-in lacks": (0, 40),
+    "inputs may grow; hours of 1 to 24; remarks between rows": (0, 63),
 }
 
 

@@ -12,6 +12,7 @@ from psofed.streams.data.columns import MOST_CATEGORIES, Columns
 from psofed.streams.data.rounds import Rounds
 from psofed.tables import fitting
 from psofed.tables import model as models
+from psofed.tables.export import portable
 
 pandas = Extra("pandas")
 FIT = {"target": "y", "time": "t", "client": "who", "dim": 16, "width": 2.0, "step": 0.3,
@@ -58,6 +59,36 @@ def test_what_is_clipped_is_counted_by_column_in_the_fit_and_in_predictions():
         note.startswith("1 values in 400 rows of 'temp'")
         for note in fitting.fit_table(few, **FIT).notes
     )
+
+
+def test_an_input_that_grows_is_followed_and_one_that_jumps_is_clipped(tmp_path):
+    frame, n = made(4000), np.arange(4000)
+    grown = (frame.temp + np.maximum(n - 400, 0) / 4).round(1)  # by 90 spreads of the warm-up
+    label = (grown / 10 + frame.y / 10).round(3)
+    odd = frame.assign(temp=put(grown, n[1000::200], 1e6), y=label)
+    done = fitting.fit_table(odd, **FIT)
+    assert len([note for note in done.notes if "in 4,000 rows of 'temp'" in note]) == 1
+    done.save(tmp_path / "m.psofed")
+    found, good = models.load(tmp_path / "m.psofed").predict(odd), odd.temp < 1e6
+    assert np.abs(found - label)[good].mean() < 0.5 < 0.02 * label.std()
+    assert np.abs(found).max() < 2 * label.max()
+    (clip,) = [e.clip for e in portable.entries(done.model.recipe) if e.column == "temp"]
+    assert 6 * 2**3 < clip == done.model.recipe.far["temp"] < 6 * 2**6
+
+
+def test_limits_are_those_of_one_row_after_the_other_with_missing_ones():
+    g, first = np.random.default_rng(0), np.array([6.0, 12.0])
+    values, far, beyond = g.standard_t(1, size=(600, 2)) * [2, 4], [6, 12], [0, 0]
+    values[g.random(600) < 0.1, 0] = np.nan
+    past, parts = recipes.Past(), np.split(values, [1, 2, 300])
+    limits = [np.broadcast_to(past.limits(some, first), some.shape) for some in parts]
+    for n, (row, limit) in enumerate(zip(values, np.vstack(limits), strict=True)):
+        assert limit.tolist() == far
+        for j, size in enumerate(np.abs(row)):
+            beyond[j] += size > far[j]
+            if far[j] < size <= 2 * far[j] and beyond[j] > max(0.01 * (n + 1), 10):
+                far[j], beyond[j] = 2 * far[j], 0
+    assert far == [48, 96]
 
 
 def test_the_target_is_clipped_only_where_it_is_an_input():

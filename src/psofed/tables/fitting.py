@@ -198,7 +198,7 @@ def fit(table: Table, plan: Plan, counting: Counting = silent) -> Fit:
 def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int) -> Model:
     """A mix as one vector for each client; labels that keep coming are inputs of the recipe."""
     w, habits = mix.vectors()
-    recipe, cosines = rounds.recipe, draw(plan, rounds.recipe)
+    recipe, cosines = rounds.widened, draw(plan, rounds.recipe)
     if plan.use == "live":
         lags = {max(plan.label_delay, 1): habits[:, 0]}
         lags[season] = lags.get(season, 0.0) + habits[:, 1]

@@ -178,15 +178,10 @@ class Live:
         for reason, left in lost.items():
             if left[0]:
                 raise SkippedError(UNUSABLE, "a row", reason)
-        return Question(given, np.asarray(x[0]), self._far(given))
-
-    def _far(self, given: Array) -> str:
-        """Which inputs are clipped, in words."""
-        low, high = self.recipe.reach[:, 1:]
-        values = given[: len(low)]
-        far = np.flatnonzero((values < low) | (values > high)).tolist()
-        named = (f"{self.recipe.numeric[j]} is {values[j]:g}" for j in far)
-        return f"{', '.join(named)}: beyond {FARTHEST:g} spreads" if far else ""
+        far = np.flatnonzero(past.cut[0]).tolist()
+        named = ", ".join(f"{self.recipe.numeric[j]} is {given[j]:g}" for j in far)
+        clipped = f"{named}: beyond {FARTHEST:g} spreads" if far else ""
+        return Question(given, np.asarray(x[0]), clipped)
 
     def _label(self, tick: int, y: float) -> None:
         for past in (self.past, self._before):

@@ -28,6 +28,8 @@ from psofed.streams.data.times import ISO
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
 FARTHEST_LABEL = 1e3  # and older labels here: they may go far, and come back as predictions
+WIDER = 2.0  # a value between the limit and so many times it moves it there: inputs may grow
+SEVERAL = 10  # values have to be beyond the limit before
 BEYOND = 10  # quartile ranges from the median: what is farther cannot be
 FEW = 0.01  # of the values: so many at most are beyond; more are how the column is
 SAMPLE = 200_000  # rows of a table from which the usual range is found
@@ -52,6 +54,7 @@ class Recipe:
     calendar: bool = False  # whether time is in seconds since 1970
     time_format: str = ""  # in which dates were written, as in strptime
     tick_unit: str = ""  # of the tick; empty: seconds, or unknown if times are numbers
+    far: Mapping[str, float] = field(default_factory=dict)  # where inputs are clipped, if farther
 
     def __post_init__(self) -> None:
         schema.positive(self, "tick")
@@ -68,6 +71,10 @@ class Recipe:
             if not (isfinite(centre) and isfinite(scale) and scale > 0):
                 right = "use the centre and a scale above 0"
                 raise InputError(f"scaling.{name}", f"is [{centre}, {scale}]", right)
+        for name, limit in self.far.items():
+            if name not in self.numeric or not FARTHEST <= limit <= FARTHEST_LABEL:
+                right = f"give a numeric input {FARTHEST:g} to {FARTHEST_LABEL:g}"
+                raise InputError(f"far.{name}", f"is {limit}", right)
         if not self.taps:
             raise InputError("columns.inputs", "is empty", "name the inputs")
 
@@ -161,8 +168,10 @@ class Recipe:
         c = len(self.numeric)
         raw = rows[:, 2 : 2 + c]
         missing = np.isnan(raw)
-        values = self._held(past, raw)
-        values = np.clip((values - self.centre[:-1]) / self.scale[:-1], -FARTHEST, FARTHEST)
+        values = (self._held(past, raw) - self.centre[:-1]) / self.scale[:-1]
+        far = past.limits(values, self.limits)
+        past.cut = (np.abs(values) > far) & ~missing
+        values = np.clip(values, -far, far)
         flagged = [self.numeric.index(n) for n in self.flagged]
         values[:, flagged] = np.where(missing[:, flagged], 0.0, values[:, flagged])
         past.extend(ticks, values, self.clipped(rows[:, 1]))
@@ -178,6 +187,11 @@ class Recipe:
         unheld = gone.any(axis=1) & ~skip
         short = np.isnan(x).any(axis=1) & ~skip & ~unheld
         return x, {SKIPPED: skip, UNHELD: unheld, NO_PAST: short}
+
+    @cached_property
+    def limits(self) -> Array:
+        """Where each number is clipped, before any value was beyond."""
+        return np.array([self.far.get(name, FARTHEST) for name in self.numeric])
 
     def _held(self, past: Past, raw: Array) -> Array:
         """Missing values of columns with the rule "hold" are the last known ones of this client."""
@@ -220,6 +234,7 @@ class Recipe:
             "tick": self.tick, "start": self.start, "calendar": self.calendar,
             **({"time_format": self.time_format} if self.time_format else {}),
             **({"tick_unit": self.tick_unit} if self.tick_unit else {}),
+            **({"far": dict(self.far)} if self.far else {}),
             "columns": self.columns.to_table(),
             "scaling": {name: [float(v) for v in pair] for name, pair in self.scaling.items()},
             "categories": {name: list(texts) for name, texts in self.categories.items()},
@@ -235,6 +250,10 @@ class Past:
     ticks: Array = field(default_factory=lambda: np.empty(0, np.int64))
     values: Array = field(default_factory=lambda: np.empty(0))
     y: Array = field(default_factory=lambda: np.empty(0))
+    far: Array = field(default_factory=lambda: np.empty(0))  # where the next values are clipped
+    beyond: Array = field(default_factory=lambda: np.empty(0))  # values beyond, since that moved
+    rows: int = 0  # so far
+    cut: Array = field(default_factory=lambda: np.empty(0))  # which numbers of the last rows were
 
     def copy(self) -> Past:
         """The same, for a row of which nothing is to be remembered."""
@@ -248,6 +267,31 @@ class Past:
         self.values = np.concatenate([self.values, values])
         self.y = np.concatenate([self.y, y])
         return self
+
+    def limits(self, values: Array, first: Array) -> Array:
+        """Where scaled numbers are clipped, row by row: a grown input goes on, a broken one jumps.
+
+        Where more than a few values were beyond the limit since it last moved, one that is not
+        beyond twice the limit doubles it for those after it.
+        """
+        far = self.far.copy() if self.far.size else first.copy()
+        beyond = self.beyond.copy() if self.beyond.size else np.zeros(len(far), np.int64)
+        size, found = np.abs(values), far[None]
+        few = np.maximum(FEW * (self.rows + 1 + np.arange(len(values))), SEVERAL)
+        for j in np.flatnonzero((size > far).any(axis=0)):
+            begin, found = 0, np.array(np.broadcast_to(found, values.shape))
+            while True:
+                rest = size[begin:, j]
+                count = beyond[j] + np.cumsum(rest > far[j])
+                near = (rest > far[j]) & (rest <= WIDER * far[j]) & (count > few[begin:])
+                if not near.any() or WIDER * far[j] > FARTHEST_LABEL:
+                    beyond[j] = count[-1] if len(count) else beyond[j]
+                    break
+                begin += int(near.argmax()) + 1
+                far[j], beyond[j] = WIDER * far[j], 0
+                found[begin:, j] = far[j]
+        self.far, self.beyond, self.rows = far, beyond, self.rows + len(values)
+        return found
 
     def label(self, tick: int, y: float) -> None:
         """The label of a row that came before it."""

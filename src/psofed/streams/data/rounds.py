@@ -68,24 +68,36 @@ class Rounds:
             self.table.categories, 0
         )  # texts that the warm-up did not have
         self.unlabelled = 0  # samples that are predicted, but not learned
+        self.far = self.recipe.limits  # the widest limit of any client
 
     def possible(self, rows: Array) -> Array:
         """Rows in which what is beyond the limits is missing, and texts are positions."""
         c = len(self.table.numeric)
-        values, (least, most) = rows[:, 1 : 2 + c], self.recipe.reach
+        values, (least, most) = rows[:, 1 : 2 + c], self.recipe.reach[:, 0]
         self.taken += len(rows)
         if self.limits is not None:
             low, high = self.limits
             wrong = (values < low) | (values > high)
             values[wrong] = np.nan
             self.beyond += wrong.sum(axis=0)
-        self.clipped += np.count_nonzero((values < least) | (values > most), axis=0)
+        self.clipped[0] += np.count_nonzero((values[:, 0] < least) | (values[:, 0] > most))
         texts = zip(self.strange, rows[:, 2 + c :].T, self.positions, strict=True)
         for name, column, known in texts:
             there = ~np.isnan(column)
             column[there] = known[column[there].astype(int)]
             self.strange[name] += int((column == -1).sum())
         return rows
+
+    def saw(self, past: Past) -> None:
+        """Count what was clipped of a client's last rows."""
+        self.clipped[1:] += past.cut.sum(axis=0)
+        self.far = np.maximum(self.far, past.far)
+
+    @property
+    def widened(self) -> Recipe:
+        """The recipe, with limits that hold all that clients were given without a jump."""
+        far = zip(self.recipe.numeric, self.far.tolist(), strict=True)
+        return replace(self.recipe, far={n: limit for n, limit in far if limit > FARTHEST})
 
     def notes(self) -> list[str]:
         """Values that were not taken as they are, by column; a line for each reason."""
@@ -99,7 +111,7 @@ class Rounds:
             if count:
                 lines.append(
                     f"{self._share(count)} of {name!r} are outside {low:.4g} to {high:.4g},"
-                    f" {FARTHEST:g} spreads of the warm-up, and clipped there: is it the same unit?"
+                    f" {FARTHEST:g} spreads of the warm-up, and clipped: is it the same unit?"
                     f" --set ranges.{name}=LOW,HIGH scales it otherwise"
                 )
         for name, count in self.strange.items():
@@ -206,6 +218,7 @@ class _Stream:
             if not len(ticks):
                 continue
             x, lost = recipe.encode(self.past, ticks, self.rounds.possible(rows))
+            self.rounds.saw(self.past)
             for reason, left in lost.items():
                 drops.add(reason, int(left.sum()))
             good = ~np.any(list(lost.values()), axis=0)

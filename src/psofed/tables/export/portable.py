@@ -20,7 +20,7 @@ from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.streams.data.columns import CALENDAR
-from psofed.streams.data.recipe import FARTHEST, FARTHEST_LABEL, Recipe
+from psofed.streams.data.recipe import FARTHEST_LABEL, Recipe
 
 Kind = Literal["number", "lag", "missing", "category", "calendar", "target lag", "scaled"]
 SCALED = ("number", "lag", "target lag")  # (value - centre) / scale, clipped
@@ -35,16 +35,12 @@ class InputEntry:
     column: str = ""
     centre: float = 0.0
     scale: float = 1.0
+    clip: float = 0.0  # where the scaled value is clipped
     rule: str = ""  # what a missing value is: hold, skip or indicator
     lag: int = 0  # ticks
     text: str = ""  # of a category: x is 1 where the column has it
     wave: str = ""  # of a calendar entry: sin or cos of 2 pi time / period
     period: float = 0.0  # seconds
-
-    @property
-    def clip(self) -> float:
-        """Where the scaled value is clipped."""
-        return FARTHEST_LABEL if self.kind == "target lag" else FARTHEST
 
     @property
     def blank(self) -> float:
@@ -135,7 +131,7 @@ class Portable:
         ]
         if self.raw:
             lines += [
-                f"Inputs are scaled, and clipped at +-{FARTHEST:g} unless they are labels, inside.",
+                "Inputs are scaled, and clipped, inside.",
                 "A missing value gives NaN, unless the rule of its column is indicator.",
                 "The model has no memory: hold values and give older ones yourself.",
             ]
@@ -147,13 +143,14 @@ def entries(recipe: Recipe) -> tuple[InputEntry, ...]:
     e, columns = recipe, recipe.columns
     pairs = dict(zip((*e.numeric, columns.target), zip(e.centre, e.scale, strict=True),
                      strict=True))  # fmt: skip
+    clips = dict(zip(e.numeric, e.limits.tolist(), strict=True))
 
     def scaled(kind: Kind, column: str, lag: int = 0) -> InputEntry:
         name, rule = f"{column}[-{lag}]" if lag else column, columns.rule(column)
         centre, scale = map(float, pairs[column])
-        return InputEntry(
-            name, kind, column, centre, scale, rule if kind != "target lag" else "", lag
-        )
+        if kind == "target lag":
+            return InputEntry(name, kind, column, centre, scale, FARTHEST_LABEL, lag=lag)
+        return InputEntry(name, kind, column, centre, scale, clips[column], rule, lag)
 
     found = [scaled("number", name) for name in e.numeric]
     found += [scaled("lag", e.numeric[j], lag) for lag, js in e.lagged.items() for j in js]
@@ -212,8 +209,6 @@ def entry(one: InputEntry) -> dict[str, Any]:
     table = dataclasses.asdict(one)
     if one.kind not in SCALED:
         del table["centre"], table["scale"]
-    else:
-        table["clip"] = one.clip
     return {key: value for key, value in table.items() if value not in ("", 0) or key == "centre"}
 
 

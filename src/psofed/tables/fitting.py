@@ -88,8 +88,10 @@ class Fit:
         Where labels keep coming, its weights follow a level that has changed, and it has to be
         better than a mean that was known. One that is frozen has to be right without them.
         """
-        live = self.plan.use == "live" and self.late[0] <= max(WORST, self.late[1])
-        if self.plan.force or live or self.error <= WORST or not np.isfinite(self.error):
+        error, least = self.error, WORST
+        if self.plan.use == "live":
+            error, least = max(error, self.late[0]), max(least, self.late[1])
+        if self.plan.force or error <= least or not np.isfinite(error):
             return ""
         return (f"leaves {self.error:.4g} of the variance on the last part, more than the mean"
                 " of the target does")  # fmt: skip

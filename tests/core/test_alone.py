@@ -91,7 +91,7 @@ def test_a_client_leans_on_the_mean_of_all_as_on_a_label_more_for_each_coefficie
         _, known, y = drawn(count, k)
         models.follow(k, known, known, y)
         rows.append((known[~np.isnan(y)], y[~np.isnan(y)]))
-    either, found = np.split(models.frozen(), 2, axis=1)
+    either, found, means = np.split(models.frozen(), [2, 4], axis=1)
     square = np.mean(np.vstack([u for u, _ in rows]) ** 2, axis=0)
     few = models.count[:, None] < [TAPS + 1, SIZE + TAPS + 1]
     assert few.tolist() == [[True, True], [False, True], [False, False]]
@@ -106,6 +106,7 @@ def test_a_client_leans_on_the_mean_of_all_as_on_a_label_more_for_each_coefficie
             wanted = np.linalg.lstsq(*both)[0]
             np.testing.assert_allclose(found[k, model, first:], wanted, atol=1e-9)
     np.testing.assert_allclose(found[0, 1], mean, atol=1e-9)
+    np.testing.assert_allclose(means, np.tile(mean, (3, 1, 1)), atol=1e-9)  # of the ridge
     far = np.abs(found[:, 1] - models.solved()[:, 1]).max(axis=1)
     assert far[2] < 0.1 * far[1]
 

@@ -20,6 +20,7 @@ from psofed.tables.experts import (
     LEANING,
     LINE,
     MEAN,
+    MEANS,
     MODELS,
     OWN,
     RIDGE,
@@ -203,7 +204,7 @@ def trusted(done, y):
 def best_of_both(names, p, labels):
     """Weights where all lean on the mean of all, or none does."""
     found = []
-    for other in (MODELS, LEANING):
+    for other in (MODELS, LEANING + MEANS):
         some = [i for i, name in enumerate(names) if name not in other]
         a = np.zeros(len(names))
         a[some] = mixing.stacked(p[:, some].T @ p[:, some], labels @ p[:, some])
@@ -218,8 +219,9 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
     table = table_of(tmp_path, x, y)
     done = played(table, plan_of(table, delay, use=use))
     a = trusted(done, y)
-    some = MODELS + LEANING + HABITS if use == "live" else MODELS[:2] + LEANING[:2]
-    assert list(a) == [OWN, *some, SHARED, MEAN]
+    n, habits = (4, HABITS) if use == "live" else (2, ())
+    some = MODELS[:n] + LEANING[:n] + MEANS[: n // 2]
+    assert list(a) == [OWN, *some, SHARED, MEAN, *habits]
     labelled = (*MODELS[2:], *LEANING[2:], *HABITS)
     assert (sum(a.get(name, 0) for name in labelled) > 0.3) == (use == "live")
     assert done.saved.title == "Mix with PSO-Fed M=4 uncoordinated"
@@ -237,7 +239,7 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
     for k in range(CLIENTS):
         wanted = u[k][:, :DIM] @ (a[OWN] * player.own[k] + a[SHARED] * player.shared)
         both = np.hstack([u[k], LABEL * older[k]])
-        for name in MODELS + LEANING:
+        for name in MODELS + LEANING + MEANS:
             wanted += a.get(name, 0) * (both[:, where(name)] @ solved[name][k])
         if use == "live":
             wanted += older[k] @ [a[name] for name in late]
@@ -252,7 +254,7 @@ def where(name):
 
 
 def solved_by_hand(y, u, older, delay):
-    """Models of all clients [K, n] by name, alone and leaning on the mean of all."""
+    """Models of all clients [K, n] by name: alone, leaning on the mean of all, and this mean."""
     found, rho = {}, np.full(DIM + TAPS + 3, alone.RIDGE_LINE)
     rho[:DIM] = alone.RIDGE
     for name, leaning in zip(MODELS, LEANING, strict=True):
@@ -267,7 +269,7 @@ def solved_by_hand(y, u, older, delay):
         mean = np.average(w, axis=0, weights=[count / (count + p) for *_, count in rows])
         square = np.diag(sum(A for A, *_ in rows)) / sum(count for *_, count in rows)
         T = np.diag(np.maximum(p * square, rho[where(name)]))
-        found[name] = w
+        found[name], found[f"{name}, mean of all"] = w, [mean] * CLIENTS
         found[leaning] = [mean + np.linalg.solve(A + T, q - A @ mean) for A, q, _ in rows]
     return found
 
@@ -322,16 +324,17 @@ def test_a_method_that_diverges_leaves_the_mix_as_good_as_without_it(tmp_path, m
     assert diverged[f"Mix with {title}"] < 1.02 * still[f"Mix with {title}"]
 
 
-def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(tmp_path):
+@pytest.mark.parametrize("use", ["frozen", "live"])
+def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(tmp_path, use):
     x, y = drawn(silence=False)
     y[:, 1400:] = np.where(np.isinf(y[:, 1400:]), np.inf, -y[:, 1400:])
     table = table_of(tmp_path, x, y)
-    done = fitting.fit(table, plan_of(table))
+    done = fitting.fit(table, plan_of(table, use=use))
     assert done.error > 1
     with pytest.raises(InputError, match=r"model leaves .* more than the mean .* force=True"):
         done.save(tmp_path / "m.psofed")
     assert not (tmp_path / "m.psofed").exists()
-    fitting.fit(table, plan_of(table, force=True)).save(tmp_path / "m.psofed")
+    fitting.fit(table, plan_of(table, use=use, force=True)).save(tmp_path / "m.psofed")
     assert model.load(tmp_path / "m.psofed").title == done.model.title
 
 

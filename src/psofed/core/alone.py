@@ -113,22 +113,24 @@ class Alone:
         return n + sum(here.stop - here.start for here in parts(n, self.size, self.older))
 
     def frozen(self) -> Array:
-        """All models as `solved`, then each leaning on the mean of all clients, w-, and not on 0.
+        """All models as `solved`, then leaning on the mean of all clients, w-; then w- of ridges.
 
         w = w- + (A + T)^-1 (q - A w-): a model of p coefficients leans on w- as on p more labels.
         In the mean, a client with N labels has the weight N / (N + p). If N < p, both lean.
         """
         alone, square = self.solved(), np.einsum("kii->i", self.A) / max(self.count.sum(), 1)
         w, P = alone.copy(), penalty(alone.shape[-1], self.size)
+        means = np.zeros_like(alone)
         for model, here in enumerate(parts(w.shape[-1], self.size, self.older)):
             p = here.stop - here.start
             share = self.count / (self.count + p)
             mean = share @ w[:, model, here] / max(share.sum(), np.finfo(np.float64).tiny)
+            means[:, model, here] = mean
             T = np.diag(np.maximum(p * square, P)[here])
             for k, (A, q) in enumerate(zip(self.A[:, here, here], self.q[:, here], strict=True)):
                 w[k, model, here] = mean + np.linalg.solve(A + T, q - A @ mean)
             alone[self.count < p, model] = w[self.count < p, model]
-        return np.concatenate([alone, w], axis=1)
+        return np.concatenate([alone, w, means[:, RIDGE_REGRESSION::2]], axis=1)
 
     def _solved(self, k: int) -> Array:
         return solved(self.A[k], self.q[k], self.taps, self.older)

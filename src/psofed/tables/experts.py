@@ -3,7 +3,7 @@
 A straight line and a ridge regression learned alone, the last label, the label of a season ago.
 The mix learns whom to trust while labels come (core/mixing.py). Frozen, it has one weight for each
 kind of model, the same for all clients, which were right for models frozen earlier; and lines and
-ridge regressions lean on the mean of all clients, if that was right for those.
+ridge regressions lean on the mean of all clients, or are it in part, if that was right for those.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
 MODELS = (LINE, RIDGE, "line with labels", "ridge with labels")  # in the order of core/alone.py
 LEANING = tuple(f"{name}, leaning on all" for name in MODELS)
+MEANS = tuple(f"{name}, mean of all" for name in MODELS[alone.RIDGE_REGRESSION :: 2])
 TITLES = ("Line, alone", "Ridge regression, alone", "Line with older labels, alone",
           "Ridge regression with older labels, alone")  # fmt: skip
 
@@ -57,8 +58,8 @@ class Regression(Contender):
         self.size = int(np.clip(room, 0, features.dim))  # d: many clients have fewer cosines each
         self.models = alone.Alone(clients, self.size, taps, self.older)
         some = len(MODELS) if self.older else 2
-        self.names, self.leaning = MODELS[:some], LEANING[:some]
-        self.frozen: dict[str, Array] = {}  # [K, 2 names, n] by part: as learned, and leaning
+        self.names, self.leaning = MODELS[:some], LEANING[:some] + MEANS[: some // 2]
+        self.frozen: dict[str, Array] = {}  # [K, names and leaning, n] by part
         self.guesses: dict[str, dict[str, Array]] = {}  # [B, K] by part, then by model
 
     def warm(self, x: Array, y: Array, before: Array) -> None:
@@ -71,7 +72,7 @@ class Regression(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict and learn in each round, client by client."""
         parts = span.overlap(lot.first, len(lot.y))
-        found = {part: np.zeros((*lot.y.shape, len(self.names) * (1 + (part in parts))))
+        found = {part: np.zeros((*lot.y.shape, len(self.names + self.leaning * (part in parts))))
                  for part in ("prequential", *parts)}  # fmt: skip
         for begin, end in span.cuts(lot.first, len(lot.y)):
             for part in parts:
@@ -163,8 +164,8 @@ class Mixture(Contender):
         self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
         self.online = stage.EXPERTS
         # What a mix that is not changed any more has.
-        some = (*MODELS, *LEANING, *HABITS) if use == "live" else (*MODELS[:2], *LEANING[:2])
-        self.still = (OWN, *some, SHARED, MEAN)
+        self.still = (OWN, *free.line.names, *free.line.leaning, SHARED, MEAN)
+        self.still += HABITS if use == "live" else ()
         self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
         # By part, the moments of (guesses, label, 1), of labels that are known when the part ends.
         self.sums: dict[str, Array] = {}
@@ -226,7 +227,7 @@ class Mixture(Contender):
         some = sum(self.sums.values(), np.zeros(()))
         if some.any():
             G, h = some[:-2, :-2], some[:-2, -2]
-            return min((self._stacked(G, h, out) for out in (MODELS, LEANING)),
+            return min((self._stacked(G, h, out) for out in (MODELS, (*LEANING, *MEANS))),
                        key=lambda a: float(a @ G @ a - 2 * a @ h))  # fmt: skip
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
         learned |= {LEANING[i]: learned.pop(name) for i, name in enumerate(MODELS[:2])}

@@ -112,7 +112,7 @@ WRITERS = {
     "packed.csv.xz": packed(lzma.compress),
     "packed.zip": packed(zipped),
     "excel.csv": changed(lambda lines: ["sep=,", *lines]),
-    "comments.csv": changed(lambda lines: ["# made by a logger", "#, version, 2, 1", *lines]),
+    "comments.csv": changed(lambda rows: ["# by", "#, version, 2, 1", *rows[:9], "#", *rows[9:]]),
     "hash.csv": changed(lambda lines: ["# made by a logger", "# " + lines[0], *lines[1:]]),
     "title.csv": changed(lambda lines: ["Report of March", "", "Place,Berlin", *lines]),
     "padded.csv": changed(lambda lines: ["Report of March,,,,,", ",,,,,", *lines]),

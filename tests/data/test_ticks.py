@@ -7,7 +7,8 @@ from helpers.extra import Extra
 from helpers.small_tables import ALONE, LONG, samples
 from psofed.errors import InputError
 from psofed.streams.data import reading as tables
-from psofed.streams.data.columns import Columns
+from psofed.streams.data.columns import Batch, Columns, Missing
+from psofed.streams.data.times import Clock
 from psofed.tables import fitting
 
 pandas = Extra("pandas")
@@ -98,3 +99,12 @@ def test_what_comes_without_any_rhythm_has_the_median_interval():
     times = np.cumsum(np.random.default_rng(0).exponential(size=300))
     frame = pandas.DataFrame({"t": times, "a": times % 3, "y": 1.0})
     assert tables.read(frame, ALONE).ticks.length == np.median(np.diff(times)[:256])
+
+
+@pytest.mark.parametrize("days", [("2024-02-29", "2024-03-01"), (20240229, 20240301),
+                                  ("29.02.2024", "01.03.2024")])  # fmt: skip
+@pytest.mark.parametrize("hours", [(24, 1), ("24", "1"), ("24:00", "1:00")])
+def test_an_hour_of_1_to_24_beside_a_date_is_when_it_ends(days, hours):
+    read = Clock(("day", "hour"))
+    found = read(Batch("", (2, 3), {"day": days, "hour": hours}), Missing(()))
+    assert found.tolist() == [1709251200.0, 1709254800.0]

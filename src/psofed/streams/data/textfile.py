@@ -141,7 +141,8 @@ def parts(path: Path, form: Form) -> Iterator[Any]:
                 yield range(row + 1, row + 1 + len(texts)), cells
                 row += len(texts)
             while some := list(islice(rows, ROWS)):
-                kept = [(n, each) for n, each in enumerate(some, row + 1) if each]  # no empty lines
+                numbered = enumerate(some, row + 1)
+                kept = [(n, cells) for n, cells in numbered if not _aside(cells, width)]
                 _check_width(path, kept, width)
                 yield [n for n, _ in kept], tuple(zip(*(each for _, each in kept), strict=True))
                 row += len(some)
@@ -228,6 +229,11 @@ def _cut(lines: list[str], sep: str | None, where: str) -> tuple[str, int]:
         if even and (i == 0 or heading.is_header(parsed(lines[i : i + 1], cut)[0])):
             return cut, i
     return sep or separator(lines, where), 0
+
+
+def _aside(cells: list[str], width: int) -> bool:
+    """Whether a line is empty, or a remark between the rows."""
+    return not cells or (len(cells) != width and cells[0].startswith("#"))
 
 
 def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> None:

@@ -24,7 +24,7 @@ REMEMBERED = 100_000  # texts whose times are kept: clients report at the same t
 DAYS = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d",
     "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d %Y",
-    "%b %d, %Y", "%B %d, %Y", "%d-%b-%y",
+    "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%Y-%m-%d", "%Y%m%d",
 )  # fmt: skip
 HOURS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H.%M", "%H")
 MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%B %Y", "%b-%Y")  # their first days
@@ -36,9 +36,10 @@ FORMATS = (
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 YEARS = range(1900, 2101)  # of dates that are written as one number
 EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100
-# The hour 24, which ends a day: 24:00, or 2024030124 as one number.
+# The hour 24, which ends a day: 24:00, or 24 after a date, or 2024030124 as one number.
 LAST = re.compile(
-    r"(?:(?<=[ T,])|^)24(?=:00(?::00(?:\.0+)?)?(?:$|[ Z+-]))|(?<=^\d{8})24(?=(?:00){0,2}$)"
+    r"(?:(?<=[ T,])|^)24(?=:00(?::00(?:\.0+)?)?(?:$|[ Z+-]))|(?<=\d[ T])24$"
+    r"|(?<=^\d{8})24(?=(?:00){0,2}$)"
 )
 SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
 
@@ -102,6 +103,8 @@ class Clock:
         """Seconds since 1970; a year alone, or with a month, begins on its first day."""
         try:
             parts = [float(part) for part in row]
+            if parts[0] >= 1e7:  # a date as one number
+                parts[:1] = [parts[0] // 10_000, parts[0] // 100 % 100, parts[0] % 100]
             if len(parts) > len(PARTS) or not all(part.is_integer() for part in parts):
                 raise ValueError
             late = len(parts) > 3 and parts[3] == 24 and not any(parts[4:])

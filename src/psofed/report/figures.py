@@ -279,13 +279,13 @@ def save(figure: Figure, path: Any) -> None:
         raise InputError("path", found, "give one in a folder that exists") from None
 
 
-def both(figure: Figure, name: str) -> dict[str, bytes]:
-    """The picture as two files. Its layout is found once: each format would search it twice."""
+def pictures(figure: Figure, name: str, kinds: Sequence[str]) -> dict[str, bytes]:
+    """The picture as files. Its layout is found once: each format would search it again."""
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
         figure.set_layout_engine(None)
-    return {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+    return {f"{name}.{kind}": to_bytes(figure, kind) for kind in kinds}
 
 
 def to_bytes(figure: Figure, suffix: str, dpi: float | None = None) -> bytes:

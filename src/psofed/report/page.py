@@ -74,9 +74,11 @@ def render(
     found = page.made.sources | {toml: page.made.toml.encode(), "report.html": shown.html()}
     found |= {name: text.encode() for name, text in texts.items()}
     for name, figure in drawn.items():
-        from psofed.report.figures import both, draw
+        from psofed.report.figures import draw, pictures
 
-        found |= both(draw(figure) if isinstance(figure, Sheet) else figure(), name)
+        # What is to be printed are figures of experiments.
+        kinds = ("png",) if page.plan else ("png", "pdf")
+        found |= pictures(draw(figure) if isinstance(figure, Sheet) else figure(), name, kinds)
     return found
 
 

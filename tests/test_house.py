@@ -31,6 +31,9 @@ PSOFED_LINES, EQUATION_10 = 93, 8
 FOLDERS, LOOSE_MODULES, FILES_IN_A_FOLDER = 14, 8, 18
 MODULE_COUNT, LINES = 239, 40_000
 DOC_WORDS, TEST_LINES, PACKAGES = 32_000, 27_659, 101
+TESTS_RAISED = {  # capability: lines
+    "tables as people have them: inputs that grow, remarks between rows": 51,
+}
 VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
 RAISED = {  # capability: modules, lines
@@ -124,8 +127,9 @@ def test_the_pages_are_few_words():
 
 
 def test_the_tests_are_few_lines():
+    most = TEST_LINES + sum(TESTS_RAISED.values())
     paths = (ROOT / "tests").rglob("*.py")
-    assert sum(len(p.read_text(encoding="utf-8").splitlines()) for p in paths) <= TEST_LINES
+    assert sum(len(p.read_text(encoding="utf-8").splitlines()) for p in paths) <= most
 
 
 def test_a_developer_installs_few_packages():

@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--defence", action="append", help="none, clip, or a file")
     parser.add_argument("--only", default="", help="such as '10 clients, 20%%, M=40'")
     parser.add_argument("--tries", type=int, default=60)
-    parser.add_argument("--search-rounds", type=int, default=800)
+    parser.add_argument("--search-rounds", type=int, default=1600)
     parser.add_argument("--rounds", type=int, default=5000)
     parser.add_argument("--runs", type=int, default=8)
     given = parser.parse_args()
@@ -311,7 +311,7 @@ def against(name: str, given: argparse.Namespace) -> None:
     print("| federation | nobody | worst fixed | no defence | by | worst found | no defence | by |")
     print("|---|---|---|---|---|---|---|---|")
     for clients, share, method in cases(given.quick):
-        arena = Arena(clients, share, method, _defence(name), SEARCH, given.search_rounds, 4)
+        arena = Arena(clients, share, method, _defence(name), SEARCH, given.search_rounds, 2)
         if given.only not in arena.title:
             continue
         price, *worst = fought(arena, given.tries, given.rounds, given.runs)

@@ -67,7 +67,7 @@ class Defence(contract.Defence):
 
     def __init__(self, options: Options, setting: Setting) -> None:
         self.options, self.setting = options, setting
-        self.directions = min(DIRECTIONS, max(setting.clients // 5, 1), setting.dim)
+        self.directions = max(min(DIRECTIONS, setting.clients // 5, setting.dim // 2), 1)
         self.often = max(setting.clients, LEAST)  # uploads from one review to the next
         self.narrow = NARROW * (1 + 10 / setting.clients)
 
@@ -222,8 +222,10 @@ def fallen(far: Array) -> Array:
 
 
 def rest(m: Array, along: Array) -> Array:
-    """|m_k|^2 without the directions."""
-    return np.maximum(np.vecdot(m, m) - np.vecdot(along, along), 0.0)
+    """|m_k|^2 without the directions, and without what only rounding leaves."""
+    whole = np.vecdot(m, m)
+    left = whole - np.vecdot(along, along)
+    return np.where(left > 1e-9 * whole, left, 0.0)
 
 
 def orthonormal(G: Array, before: Array) -> Array:

@@ -290,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one federation, two minutes")
     parser.add_argument("--defence", action="append", help="none, clip, or a file")
-    parser.add_argument("--only", default="", help="such as '10 clients, 20%%, M=40'")
+    parser.add_argument("--only", default="", help="such as '10 clients, 20%%, M=40', or odd")
     parser.add_argument("--tries", type=int, default=36)
     parser.add_argument("--search-rounds", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=5000)
@@ -301,7 +301,7 @@ def main() -> None:
     for name in given.defence or ["clip"]:
         against(name, given)
     for name in given.defence or ["clip"]:
-        if name != "none" and not given.only:
+        if name != "none" and given.only in ("", "odd"):
             odd_ones(name, given.quick, 800 if given.quick else 2000)
 
 

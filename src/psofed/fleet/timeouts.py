@@ -101,16 +101,13 @@ class Timeouts:
 
     def overdue(self, now: float) -> list[int]:
         """Those who have been silent for too long, now or in many rounds together."""
-        limit = self.limit(now)
-        return [
-            k for k, t in self._asked.items()
-            if now >= t + max(limit, self._slow(k)) or self.held(k, now) > HOLD
-        ]  # fmt: skip
+        limit, asked = self.limit(now), self._asked.items()
+        late = {k for k, t in asked if now >= t + max(limit, self._slow(k))}
+        return [k for k, _ in asked if k in late or self.held(k, now) > HOLD]
 
     def _slow(self, k: int) -> float:
         """Seconds for client k if it is known to be slow: it is not hurried."""
-        usual = self._usual.get(k, 0.0) if self.patience is None else 0.0
-        return min(LEAST, USUALLY * usual)
+        return min(LEAST, USUALLY * self._usual.get(k, 0.0)) if self.patience is None else 0.0
 
     def put_to_sleep(self, clients: Iterable[int], now: float) -> None:
         """These are asleep. Who is so again without an answer between needs longer to wake.

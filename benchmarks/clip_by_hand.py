@@ -20,7 +20,7 @@ class ByHand:
         self.vote: dict[int, float] = {}
         self.weight = dict.fromkeys(range(clients), 1.0)
         self.memory = {k: np.zeros(dim) for k in range(clients)}
-        count = min(6, max(clients // 5, 1), dim)
+        count = max(min(6, clients // 5, dim // 2), 1)
         self.directions = [
             np.array([sqrt(2 / dim) * cos(pi * i * (j + 0.5) / dim) for j in range(dim)])
             for i in range(1, count + 1)
@@ -70,9 +70,13 @@ class ByHand:
             length = sqrt(g @ g)
             made.append(g / length if length > 1e-30 else v)
         self.directions = made
-        rest = {k: sqrt(max(m[k] @ m[k] - sum((m[k] @ v) ** 2 for v in made), 0)) for k in known}
+        rest = {}
+        for k in known:
+            whole = m[k] @ m[k]
+            left = whole - sum((m[k] @ v) ** 2 for v in made)
+            rest[k] = sqrt(left) if left > 1e-9 * whole else 0.0
         usual = _median(list(rest.values()))
-        far = {k: rest[k] / (2.5 * usual) for k in known}
+        far = {k: rest[k] / max(2.5 * usual, 1e-300) for k in known}
         for v in made:
             centre = _median([m[k] @ v for k in known])
             width = 1.4826 * _median([abs(m[k] @ v - centre) for k in known])

@@ -149,12 +149,11 @@ def excess(made, twin, first=1500):
 )
 def test_honest_federations_end_as_they_do_without_a_defence(options, name):
     made = replace(WHOLE, stream=STREAMS[name], defence=options)
-    with seasons.watched(schema.companion(options, "Defence"), silent=100) as kept:
+    with seasons.watched(silent=100) as kept:
         assert (excess(made, replace(made, defence=None)) <= PRICE).all()
     assert kept.most <= 0.5
     if STREAMS[name].odd:
-        odd = [np.mean(kept.all[run, STREAMS[name].who]) for run in range(len(RUNS))]
-        assert np.mean(odd) >= 0.5
+        assert kept.of(STREAMS[name].who) >= 0.5
 
 
 WAYS = {

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
+from psofed.stages.defences.contract import Defended
 from psofed.streams import paper
 
 
@@ -53,7 +54,7 @@ class Options(paper.Options):
 
 
 class Kept:
-    """What a defence leaves of the last upload of each client: <left, U> / <U, U>."""
+    """What a defence leaves of uploads: <left, U> / <U, U>, of each client in each run."""
 
     def __init__(self) -> None:
         self.last: dict[tuple[Any, int], float] = {}
@@ -68,6 +69,10 @@ class Kept:
                 self.last[run, one] = kept
                 self.all.setdefault((run, one), []).append(kept)
 
+    def of(self, who: int) -> float:
+        """What is left of a client's uploads on average, in all runs."""
+        return float(np.mean([np.mean(all) for (_, one), all in self.all.items() if one == who]))
+
     def down(self, run: Any = 0) -> float:
         """The share of those who were heard of whom less than half was folded in."""
         mine = [kept for (r, _), kept in self.last.items() if r == run]
@@ -75,20 +80,19 @@ class Kept:
 
 
 @contextmanager
-def watched(defence: type, silent: int = 0) -> Iterator[Kept]:
-    """What this class of defences leaves, in all runs, from the round `silent` on."""
-    kept, original = Kept(), defence.defended
+def watched(silent: int = 0) -> Iterator[Kept]:
+    """What defences leave, of all methods and runs, from the round `silent` on."""
+    kept, original = Kept(), Defended._left
 
-    def defended(self, state, n, k, changes, entries):
-        left = original(self, state, n, k, changes, entries)
+    def left_of(self, state, k, n, changes, entries, heard):
+        left = original(self, state, k, n, changes, entries, heard)
         if n >= silent:
-            rows = k.reshape(-1, k.shape[-1])
-            U, V = (a.reshape(len(rows), *a.shape[-2:]) for a in (changes, left))
-            for run in range(len(rows)):
-                kept.see(rows[run], U[run], V[run], run)
-                kept.most = max(kept.most, kept.down(run))
+            for run in np.ndindex(k.shape[:-1]):
+                here, mine = heard[run], (self.defence, run)
+                kept.see(k[run][here], changes[run][here], left[run][here], mine)
+                kept.most = max(kept.most, kept.down(mine))
         return left
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(defence, "defended", defended)
+        patch.setattr(Defended, "_left", left_of)
         yield kept

@@ -48,6 +48,16 @@ def test_where_one_is_gone_the_others_have_less_time_for_a_while():
     assert slow.limit(asleep(slow, 1)) == 20.0
 
 
+def test_who_is_slow_but_in_time_is_not_hurried_because_another_is_gone():
+    timeouts = Timeouts()
+    timeouts.ask([1, 2, 3], 0.0)
+    for k, after in ((1, 0.05), (3, 0.05), (2, 0.8)):
+        timeouts.hear(k, "accepted", after)
+    now = asleep(timeouts, 1)
+    timeouts.ask([2, 3], now)
+    assert [timeouts.overdue(now + s) for s in (0.8, LEAST)] == [[3], [2, 3]]
+
+
 def test_a_slow_client_that_was_too_late_once_is_waited_for_longer_and_then_in_time():
     timeouts, now, late = Timeouts(), 0.0, 0
     for _ in range(10):

@@ -29,12 +29,12 @@ class Stage:
     """A method, and what stands around it. A subclass writes the handlers that it changes."""
 
     answers = False  # whether clients answer with it, not with their own models
+    entrywise = False  # of a class; a stage around a method is as that is
 
     def __init__(self, inner: Method) -> None:
         self.inner, self.task, self.step = inner, inner.task, inner.step
         self.idle, self.pace, self.delivery = inner.idle, inner.pace, inner.delivery
-        self.entrywise, self.several = inner.entrywise, inner.several
-        self.lazy = inner.lazy
+        self.entrywise, self.several, self.lazy = inner.entrywise, inner.several, inner.lazy
 
     def cohort(self, n: int, server: State) -> Indices:
         return self.inner.cohort(n, server)

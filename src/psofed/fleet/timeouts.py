@@ -101,8 +101,11 @@ class Timeouts:
 
     def overdue(self, now: float) -> list[int]:
         """Those who have been silent for too long, now or in many rounds together."""
-        limit = self.limit(now)
-        return [k for k, t in self._asked.items() if now >= t + limit or self.held(k, now) > HOLD]
+        limit, asked = self.limit(now), self._asked.items()
+        usual = self._usual if self.patience is None else {}  # who is slow is not hurried
+        slow = {k: min(LEAST, USUALLY * seconds) for k, seconds in usual.items()}
+        late = {k for k, t in asked if now >= t + max(limit, slow.get(k, 0.0))}
+        return [k for k, _ in asked if k in late or self.held(k, now) > HOLD]
 
     def put_to_sleep(self, clients: Iterable[int], now: float) -> None:
         """These are asleep. Who is so again without an answer between needs longer to wake.

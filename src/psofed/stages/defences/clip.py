@@ -6,9 +6,8 @@ that stays small must push the same way again and again, by the memory of its ch
 Scale. r_k is the root mean square of U_k. A client has one vote, v_k = max(r_k^2, (1 - SLOW) v_k):
 it rises at once with what the client sends and falls slowly, so that a quiet hour is no news. A
 client that sends back what it received has no vote. s^2 is the upper median of the votes of
-those who sent the last 64 changes: what most do is usual, whatever it was before. Cohorts at the
-beginning may have a malicious majority, so the first 16 changes are only looked at, and more while
-fewer than `FEW` clients have a vote.
+those who sent the last 64 changes: what most do is usual, whatever it was before. First cohorts may
+be mostly malicious: 16 changes, and more until `FEW` clients have a vote, are only looked at.
 Clip. U_k is shortened to a root mean square of `clip` s.
 Size. q_k, a running mean of r_k^2; whoever is far above s^2 loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
@@ -67,7 +66,7 @@ class Defence(contract.Defence):
 
     def __init__(self, options: Options, setting: Setting) -> None:
         self.options, self.setting = options, setting
-        self.directions = min(DIRECTIONS, max(setting.clients // 5, 1), setting.dim)
+        self.directions = max(min(DIRECTIONS, setting.clients // 5, setting.dim // 2), 1)
         self.often = max(setting.clients, LEAST)  # uploads from one review to the next
         self.narrow = NARROW * (1 + 10 / setting.clients)
 
@@ -159,14 +158,11 @@ class Defence(contract.Defence):
 
     def _outside(self, state: State, m: Array) -> tuple[Array, Array]:
         """The same along the directions, and in what these leave."""
-        if not np.isfinite(state["rest"]):
-            return np.zeros(len(m)), np.zeros(len(m))
         along, usual, tiny = m @ state["directions"].T, float(state["rest"]), np.finfo(float).tiny
         width = ASIDE * np.maximum(state["width"], self.narrow * usual)
         aside = np.abs(along - state["centre"]) / np.maximum(width, tiny)
         apart = np.sqrt(rest(m, along)) / max(APART * usual, tiny)
-        stretch = float(state["stretch"])
-        return aside.max(axis=1, initial=0.0) / stretch, apart / stretch
+        return aside.max(axis=1, initial=0.0) / state["stretch"], apart / state["stretch"]
 
     def opinion(self, state: State) -> Opinion:
         """The score of each client, what of it was clipped, and whether it is in quarantine."""
@@ -175,9 +171,8 @@ class Defence(contract.Defence):
         aside, apart = self._outside(state, state["memory"])
         far = np.maximum(np.maximum(aside, apart), big)
         out = (state["weight"] == 0) | (big >= OUT)
-        words = [""] * len(far)
-        for k in np.flatnonzero(out):
-            words[k] = _in_words(float(big[k]), float(aside[k]), float(apart[k]))
+        how = zip(big.tolist(), aside.tolist(), apart.tolist(), strict=True)
+        words = [_in_words(*each) if gone else "" for each, gone in zip(how, out, strict=True)]
         return Opinion(far, state["clipped"].copy(), out, words)
 
 
@@ -222,8 +217,10 @@ def fallen(far: Array) -> Array:
 
 
 def rest(m: Array, along: Array) -> Array:
-    """|m_k|^2 without the directions."""
-    return np.maximum(np.vecdot(m, m) - np.vecdot(along, along), 0.0)
+    """|m_k|^2 without the directions, and without what only rounding leaves."""
+    whole = np.vecdot(m, m)
+    left = whole - np.vecdot(along, along)
+    return np.where(left > 1e-9 * whole, left, 0.0)
 
 
 def orthonormal(G: Array, before: Array) -> Array:

@@ -6,6 +6,7 @@ import re
 import resource
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -15,10 +16,11 @@ import pytest
 from helpers.devices import free_port, wait_for
 from helpers.loopback import World, disk, plan
 from helpers.runs import SMALL
+from psofed.cli import logs
 from psofed.cli.serve import global_answers
 from psofed.errors import InputError
 from psofed.federation.records import unpack
-from psofed.fleet import requests
+from psofed.fleet import client_loop, mqtt, requests
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.queries import ask
@@ -113,6 +115,25 @@ def test_a_client_ends_while_its_broker_does_not_answer(start, tmp_path):
             wait_for(lambda state=state: (tmp_path / state / "ask").exists())
             time.sleep(0.2)
             assert ended(device) == 0
+
+
+def test_what_an_end_waits_for_is_well_within_two_seconds_together():
+    assert client_loop.LAST + logs.LAST + mqtt.LAST < 1.5
+
+
+def test_outputs_that_nobody_reads_are_given_up_together(unread, monkeypatch):
+    """On a clock that goes on while somebody waits."""
+    now = [0.0]
+    monkeypatch.setattr(logs, "monotonic", lambda: now[0])
+    monkeypatch.setattr(logs, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(logs.Outlet, "_write", lambda self: None)
+    with open(os.dup(unread), "w") as pipe, open(os.dup(unread), "w") as other:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        monkeypatch.setattr(sys, "stderr", other)
+        with logs.kept("text"):
+            logs.say("one")
+            logs.out("two")
+    assert now[0] < logs.LAST + 0.05
 
 
 def test_what_others_ask_is_answered_at_once_and_changes_nothing_that_is_learned(client, tmp_path):

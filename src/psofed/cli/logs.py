@@ -66,9 +66,8 @@ class Outlet:
             sleep(0.05)
             return 0
 
-    def drained(self) -> bool:
-        """Whether everything was written within a moment."""
-        end = monotonic() + LAST
+    def drained(self, end: float) -> bool:
+        """Whether everything is written by then."""
         while self._lines.unfinished_tasks and monotonic() < end:
             sleep(0.01)
         return not self._lines.unfinished_tasks
@@ -108,8 +107,9 @@ class Journal:
     def close(self) -> None:
         """The last lines; who does not read them does not keep the process from its end."""
         self.report()
+        end = monotonic() + LAST
         for outlet in self.outlets.values():
-            if not outlet.drained():
+            if not outlet.drained(end):
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, outlet.handle)
                 os.close(null)

@@ -34,7 +34,7 @@ REPORT = 60.0  # seconds between two reports of coverage and errors, if they are
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
-LAST = 0.8  # seconds at the end in which samples that were read are still learned
+LAST = 0.4  # seconds at the end in which samples that were read are still learned
 CLIPPED = "with clipped inputs"
 STUCK = 100  # labels in a row that are the same while the inputs are not
 

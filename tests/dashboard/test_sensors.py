@@ -55,18 +55,6 @@ def test_silence_is_measured_by_what_is_usual_for_a_sensor_and_for_all(fleet, op
     assert shown.metrics()["psofed_clients", "silent"] == K - 1, "0 is known for pauses"
 
 
-def test_each_fault_has_a_line_also_while_the_alarm_is_on_for_another(fleet):
-    fleet(10)
-    for silent in (1, 2):
-        fleet(4, range(silent, K))
-        fleet.shown.state()
-    told = [line for line in fleet.shown.said if "ensors" in line]
-    assert [line[:40] for line in told] == [
-        "Alarm (sensors): client 0: nothing learn",
-        "Warning: sensors: client 1: nothing lear",
-    ]
-
-
 def test_a_client_says_what_is_wrong_with_its_samples_and_with_its_certificate(fleet):
     shown, devices = fleet.shown, fleet.shown.devices
     for n in range(120):
@@ -82,3 +70,8 @@ def test_a_client_says_what_is_wrong_with_its_samples_and_with_its_certificate(f
     assert "client 2 has a certificate that ends within 30 days" in alarms["expiry"]
     assert [rows[k]["state"] for k in range(3)] == ["stuck", "silent", "ok"]
     assert shown.metrics()["psofed_client_refused_samples_total", "1"] == 9, "without a report"
+    for n in range(120):
+        devices[3]._learn([Sample(np.full(4, n), 7.0)])
+    fleet(1, ())
+    assert shown.state()["alarms"]["sensors"].count("client") == 3
+    assert shown.said[-1] == "Warning: stuck: client 3", "beside the others"

@@ -72,13 +72,8 @@ def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped(
 def test_a_label_that_stays_while_inputs_change_is_noticed_and_one_that_follows_is_not():
     rng = np.random.default_rng(0)
     device, said = live([])
-    for labels, count in (
-        ([0.0] * 99, 0),
-        (range(1, 20), 0),
-        ([7.0] * 120, 1),
-        ([7.0] * 9, 1),
-        ([1], 2),
-    ):
+    cases = [([0.0] * 99, 0), (range(1, 20), 0), ([7.0] * 120, 1), ([7.0] * 9, 1), ([1], 2)]
+    for labels, count in cases:
         for y in labels:
             device._learn([Sample(rng.normal(size=4), float(y))])
         assert sum("label" in line for line in said) == count

@@ -113,10 +113,10 @@ class Alarms:
     def _sensors(self, sensors: Sensors, names: Names) -> None:
         """Who has a fault since now, while the alarm is on for another: it is not said again."""
         found = {k: sensor.state[0] for k, sensor in sensors.of.items() if sensor.state[0]}
-        new = [k for k in found if found[k] != self._faulty.get(k)] if "sensors" in self.on else []
-        told = [f"client {names(k)}: {sensors.of[k].state[1]}" for k in new[:NAMED]]
-        more = [f"{len(new) - NAMED} more clients"] if len(new) > NAMED else []
-        self.news += [f"Warning: sensors: {text}" for text in told + more]
+        new = {k: state for k, state in found.items() if state != self._faulty.get(k)}
+        for state in sorted(set(new.values())) if "sensors" in self.on else ():
+            whose = names.words(k for k in new if new[k] == state)
+            self.news.append(f"Warning: {state}: {whose}")
         self._faulty = found
 
     def _count(self, name: str, count: int, text: str) -> None:

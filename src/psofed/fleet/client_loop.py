@@ -179,12 +179,8 @@ class Device:
     def _report_disk(self) -> None:
         """Say once that the disk does not take a record, and when it does again."""
         trouble, name = self.member.trouble, self.member.store.disk.name
-        held = (
-            f"Warning: {trouble}: still learning, but no answer leaves; trying again"
-            if trouble
-            else ""
-        )
-        self._say("disk", held, f"{name} can be written again")
+        held = f"Warning: {trouble}: still learning, but no answer leaves; trying again"
+        self._say("disk", held if trouble else "", f"{name} can be written again")
 
     def _say(self, topic: str, text: str, over: str = "") -> None:
         """What is new about a topic: a text, or that it is over."""

@@ -20,7 +20,7 @@ from psofed.cli import logs
 from psofed.cli.serve import global_answers
 from psofed.errors import InputError
 from psofed.federation.records import unpack
-from psofed.fleet import client_loop, mqtt, requests
+from psofed.fleet import client_loop, mqtt, queries, requests
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.queries import ask
@@ -194,6 +194,18 @@ def test_a_question_that_makes_no_sense_is_told_so_and_the_next_one_answered(cli
     assert state.stat().st_mode & 0o077 == 0
     with pytest.raises(InputError, match="has nobody that answers"):
         ask(tmp_path, x=[1])
+
+
+def test_programs_that_ask_nothing_for_long_make_room_for_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(queries, "IDLE", 0.01)
+    asked = queries.Questions(tmp_path, lambda row: {"y": 1.0})
+    asked.open()
+    for _ in range(queries.MOST + 1):
+        with socket.socket(socket.AF_UNIX) as idle:
+            idle.settimeout(20)
+            idle.connect(str(asked.path))
+            assert idle.recv(1) == b""
+    asked.close()
 
 
 def test_the_server_answers_from_the_global_model():

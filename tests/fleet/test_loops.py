@@ -139,9 +139,7 @@ def test_samples_push_no_message_out_and_an_iterator_that_fails_is_reported():
         raise OSError("unplugged")
 
     device, said = live(sensor())
-    reader = threading.Thread(target=device._read)
-    reader.start()
-    reader.join(10)
+    device._read()
     device.link.put(mqtt.Event("up"))
     assert not device.link.inbox.dropped
     assert [device.link.get(0).kind for _ in range(2)] == ["sample", "up"]

@@ -138,9 +138,8 @@ class Device:
         """No server answers: report it once, and repeat hello at growing intervals."""
         run = self.member.plan.deploy.run
         if self._patience == PATIENCE and not self.member.standing:
-            self.on_news(
-                f"Warning: no server of run {run} answers; still learning, waiting for one"
-            )
+            found = f"no server of run {run} answers"
+            self.on_news(f"Warning: {found}; still learning, waiting for one")
         self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._hello()
 

@@ -92,11 +92,11 @@ class Scene:
         before = self.cell(who, name) or 0
         return Sign(text, lambda: (self.cell(who, name) or 0) >= before + count)
 
-    def said(self, who: str, text: str) -> Sign:
-        """A new line in its log."""
+    def said(self, who: str, text: str, named: str = "") -> Sign:
+        """A new line in its log, which may end with a name."""
         path = self.fleet.log(who)
         size = path.stat().st_size
-        return Sign(f'log: "{text}"', lambda: text in path.read_text()[size:])
+        return Sign(f'log: "{text}"', lambda: f"{text}{named}" in path.read_text()[size:])
 
     def stop(self, who: str) -> None:
         """SIGTERM, with an end in time and the code of success."""
@@ -264,7 +264,7 @@ def unread_server(scene: Scene) -> Story:
 
 def wiped(scene: Scene, who: str) -> Story:
     """Its card is replaced by an empty one."""
-    named = scene.said("server", f"without state: client {who}")
+    named = scene.said("server", "without state: client ", who)
     scene.fleet.kill(who)
     wipe(scene.fleet.folder / who)
     scene.fleet.start(who)
@@ -280,7 +280,7 @@ def damaged(scene: Scene, who: str) -> Story:
     refused = scene.fleet.start(who, "--set", "on_damage=stop")
     yield Sign("exit code 3", lambda: refused.poll() == 3)
     scene.fleet.kill(who)
-    anew = scene.said(who, "beginning anew"), scene.said("server", f"without state: client {who}")
+    anew = scene.said(who, "beginning anew"), scene.said("server", "without state: client ", who)
     scene.fleet.start(who)
     yield from anew
     yield Sign("alarm blank", scene.alarm("blank"))

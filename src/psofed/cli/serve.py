@@ -194,10 +194,9 @@ class Log:
             error = "" if mse is None else f", MSE {mse:.2f} dB"
             gone = ", ".join(map(str, called(closed.missing)))
             missing = f", missing {gone}" if gone else ""
-            out(
-                f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
-                f" {closed.up} bytes up, {closed.down} down{error}"
-            )
+            answered = f"{closed.accepted} of {closed.asked} answered{missing}"
+            traffic = f"{closed.up} bytes up, {closed.down} down"
+            out(f"round {closed.n}: {answered}, {traffic}{error}")
 
 
 @contextmanager

@@ -176,9 +176,9 @@ def _silence(status: Status, now: float) -> str:
     since = status.unanswered_since
     if since is None or now < since + SILENCE:
         return ""
+    right = "are the clients running, with the same file and the same run?"
     return (
-        f"no client has answered for {now - since:.0f} s, though the broker is connected: are the"
-        " clients running, with the same file and the same run?"
+        f"no client has answered for {now - since:.0f} s, though the broker is connected: {right}"
     )
 
 
@@ -231,11 +231,9 @@ def _quarantined(held: set[int], names: Names) -> str:
     if not held:
         return ""
     their = "their" if len(held) > 1 else "its"
-    return (
-        f"{names.words(held)} {_are(held)} in quarantine, {their}"
-        " answers are not folded in: look for a broken sensor, a wrong unit, or somebody who wants"
-        " to spoil the model"
-    )
+    found = f"{names.words(held)} {_are(held)} in quarantine, {their} answers are not folded in"
+    look = "look for a broken sensor, a wrong unit, or somebody who wants to spoil the model"
+    return f"{found}: {look}"
 
 
 def _are(clients: set[int]) -> str:

@@ -63,6 +63,7 @@ class Watch:
     scene: Scene
     errors: list[Pair] = field(default_factory=list)  # of the servers
     own: list[Pair] = field(default_factory=list)  # of clients, one after another
+    troubled: list[Pair] = field(default_factory=list)  # the same, of those that are in a story
     scrapes: list[tuple[float, str]] = field(default_factory=list)
     over: bool = False
     _turn: int = 0
@@ -84,7 +85,9 @@ class Watch:
     def _judge(self, begun: float) -> None:
         """Both servers, and one client of both; not if one of them is just being started."""
         self._turn += 1
-        for who, found in (("server", self.errors), (NAMES[self._turn % CLIENTS], self.own)):
+        client = NAMES[self._turn % CLIENTS]
+        own = self.troubled if client in self.scene.busy else self.own
+        for who, found in (("server", self.errors), (client, own)):
             ours, theirs = self.rough.error(who), self.calm.error(who)
             if ours is not None and theirs is not None:
                 found.append((monotonic() - begun, ours, theirs))
@@ -194,12 +197,15 @@ def report(soak: Soak) -> bool:
     )
     print(f"Otherwise: {soak.scene.notes or 'nothing'}; {soak.rough.lost} rows had no reader;"
           f" the slowest answer took {soak.scene.slowest:.2f} s")  # fmt: skip
-    for whose, pairs in (("clients'", soak.watch.own), ("server's", soak.watch.errors)):
+    watch = soak.watch
+    for whose, pairs in (("clients'", watch.own), ("server's", watch.errors)):
         half = [pair for pair in pairs if pair[0] >= soak.seconds / 2]
         ours, theirs = (mean(pair[i] for pair in half) for i in (1, 2))
         print(f"The {whose} error {ours:.4f}, of the fleet left alone {theirs:.4f}:"
               f" {ours / theirs - 1:+.2%} ({len(half)} moments)")  # fmt: skip
-    print("In time:", ", ".join(f"{t:.0f} s {a:.3f} {b:.3f}" for t, a, b in soak.watch.errors[::8]))
+    for what, pairs in (("In time", watch.errors[::8]), ("Clients in trouble", watch.troubled),
+                        ("Others", watch.own)):  # fmt: skip
+        print(f"{what}:", ", ".join(f"{t:.0f} s {a:.3f} {b:.3f}" for t, a, b in pairs))
     good &= not late and not soak.scene.notes and ours / theirs < 1.02
     footprint(soak)
     print("\nAlerts, if a second were ten:")

@@ -117,9 +117,7 @@ def test_a_client_ends_while_its_broker_does_not_answer(start, tmp_path):
 
 
 def test_outputs_that_nobody_reads_are_given_up_together_and_soon(unread, monkeypatch):
-    """On a clock that goes on while somebody waits."""
     now = [0.0]
-    monkeypatch.setattr(logs, "monotonic", lambda: now[0])
     monkeypatch.setattr(logs, "sleep", lambda seconds: now.append(now.pop() + seconds))
     monkeypatch.setattr(logs.Outlet, "_write", lambda self: None)
     with open(os.dup(unread), "w") as pipe:

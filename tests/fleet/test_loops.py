@@ -57,7 +57,8 @@ def drain(device):
 def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
     x = np.ones(4)
     useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
-               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x),
+               Sample(x, 1.0, clipped="a is -999")]  # fmt: skip
     device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
     drain(device)
     assert device.tally.counts.total() == len(useless)

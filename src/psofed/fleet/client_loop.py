@@ -202,10 +202,10 @@ class Device:
                 self._learn(batch)
                 batch = []
                 self._answer(sample)
+            elif sample.clipped:  # a regression would remember so wrong a value for weeks
+                self._note(CLIPPED, f"{sample.clipped}; not learned")
             else:
                 batch.append(sample)
-                if sample.clipped:
-                    self._note(CLIPPED, f"{sample.clipped}; learned as clipped")
         self._learn(batch)
 
     def _checked(self, sample: Sample | MalformedError) -> Sample:

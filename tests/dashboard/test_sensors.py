@@ -70,3 +70,8 @@ def test_a_client_says_what_is_wrong_with_its_samples_and_with_its_certificate(f
     assert "client 2 has a certificate that ends within 30 days" in alarms["expiry"]
     assert [rows[k]["state"] for k in range(3)] == ["stuck", "silent", "ok"]
     assert shown.metrics()["psofed_client_refused_samples_total", "1"] == 9, "without a report"
+    for n in range(120):
+        devices[3]._learn([Sample(np.full(4, n), 7.0)])
+    fleet(1, ())
+    assert shown.state()["alarms"]["sensors"].count("client") == 3
+    assert shown.said[-1] == "Warning: stuck: client 3", "beside the others"

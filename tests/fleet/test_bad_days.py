@@ -33,14 +33,11 @@ def test_a_name_that_cannot_be_resolved_is_told_from_a_broker_that_is_not_there(
     assert line.startswith("the name broker.example cannot be resolved (Name or service not known)")
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (TimeoutError("timed out"), "does a firewall let this port pass"),
-        (OSError(113, "No route to host"), "it cannot be reached: No route to host"),
-        (ssl.SSLCertVerificationError(1, "x"), "are the clock of this machine, --ca and the"),
-    ],
-)
+@pytest.mark.parametrize(("error", "words"), [
+    (TimeoutError("timed out"), "does a firewall let this port pass"),
+    (OSError(113, "No route to host"), "it cannot be reached: No route to host"),
+    (ssl.SSLCertVerificationError(1, "x"), "are the clock of this machine, --ca and the"),
+])  # fmt: skip
 def test_why_a_broker_is_not_reached(error, words):
     if isinstance(error, ssl.SSLError):
         error.verify_message = "certificate has expired"

@@ -6,6 +6,7 @@ import re
 import resource
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -15,10 +16,11 @@ import pytest
 from helpers.devices import free_port, wait_for
 from helpers.loopback import World, disk, plan
 from helpers.runs import SMALL
+from psofed.cli import logs
 from psofed.cli.serve import global_answers
 from psofed.errors import InputError
 from psofed.federation.records import unpack
-from psofed.fleet import requests
+from psofed.fleet import client_loop, mqtt, queries, requests
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.queries import ask
@@ -93,10 +95,9 @@ def test_a_log_that_nobody_reads_keeps_nobody_from_learning_or_from_the_end(
     tell(device, *samples(20))
     wait_for(lambda: ask(tmp_path / "s", id=1, x=[1, 1, 1, 1])["low"] is not None)
     assert ended(device) == 0
-    words = ("run.toml", "--state", "server", "--broker", broker.url, "--set", "every=0")
-    server = start(
-        "deploy", "serve", *words, "--set", "deadline=0.01", stdout=unread, stderr=unread
-    )
+    words = ("deploy", "serve", "run.toml", "--state", "server", "--broker", broker.url)
+    quick = ("--set", "every=0", "--set", "deadline=0.01")
+    server = start(*words, *quick, stdout=unread, stderr=unread)
     wait_for(lambda: (tmp_path / "server" / "record.0").exists())
     wait_for(lambda: requests.members(tmp_path / "server")["round"] > 5)
     assert ended(server) == 0
@@ -113,6 +114,19 @@ def test_a_client_ends_while_its_broker_does_not_answer(start, tmp_path):
             wait_for(lambda state=state: (tmp_path / state / "ask").exists())
             time.sleep(0.2)
             assert ended(device) == 0
+
+
+def test_outputs_that_nobody_reads_are_given_up_together_and_soon(unread, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(logs, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(logs.Outlet, "_write", lambda self: None)
+    with open(os.dup(unread), "w") as pipe:
+        for name in ("stdout", "stderr"):
+            monkeypatch.setattr(sys, name, pipe)
+        with logs.kept("text"):
+            logs.say("one")
+            logs.out("two")
+    assert now[0] + client_loop.LAST + mqtt.LAST < 1.4
 
 
 def test_what_others_ask_is_answered_at_once_and_changes_nothing_that_is_learned(client, tmp_path):
@@ -178,6 +192,18 @@ def test_a_question_that_makes_no_sense_is_told_so_and_the_next_one_answered(cli
     assert state.stat().st_mode & 0o077 == 0
     with pytest.raises(InputError, match="has nobody that answers"):
         ask(tmp_path, x=[1])
+
+
+def test_programs_that_ask_nothing_for_long_make_room_for_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(queries, "IDLE", 0.01)
+    asked = queries.Questions(tmp_path, lambda row: {"y": 1.0})
+    asked.open()
+    for _ in range(queries.MOST + 1):
+        with socket.socket(socket.AF_UNIX) as idle:
+            idle.settimeout(20)
+            idle.connect(str(asked.path))
+            assert idle.recv(1) == b""
+    asked.close()
 
 
 def test_the_server_answers_from_the_global_model():

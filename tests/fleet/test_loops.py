@@ -57,7 +57,8 @@ def drain(device):
 def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
     x = np.ones(4)
     useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
-               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x),
+               Sample(x, 1.0, clipped="a is -999", jumps=True)]  # fmt: skip
     device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
     drain(device)
     assert device.tally.counts.total() == len(useless)
@@ -72,13 +73,8 @@ def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped(
 def test_a_label_that_stays_while_inputs_change_is_noticed_and_one_that_follows_is_not():
     rng = np.random.default_rng(0)
     device, said = live([])
-    for labels, count in (
-        ([0.0] * 99, 0),
-        (range(1, 20), 0),
-        ([7.0] * 120, 1),
-        ([7.0] * 9, 1),
-        ([1], 2),
-    ):
+    cases = [([0.0] * 99, 0), (range(1, 20), 0), ([7.0] * 120, 1), ([7.0] * 9, 1), ([1], 2)]
+    for labels, count in cases:
         for y in labels:
             device._learn([Sample(rng.normal(size=4), float(y))])
         assert sum("label" in line for line in said) == count
@@ -144,9 +140,7 @@ def test_samples_push_no_message_out_and_an_iterator_that_fails_is_reported():
         raise OSError("unplugged")
 
     device, said = live(sensor())
-    reader = threading.Thread(target=device._read)
-    reader.start()
-    reader.join(10)
+    device._read()
     device.link.put(mqtt.Event("up"))
     assert not device.link.inbox.dropped
     assert [device.link.get(0).kind for _ in range(2)] == ["sample", "up"]

@@ -42,9 +42,8 @@ def test_names_are_all_that_an_operator_needs(secured, team, psofed, tmp_path):
     wait_for(lambda: (state / "record.1").exists() and all(r["answers"] for r in rows().values()))
     assert "Client gw01 (1) of run" in run.log("1")
     said = do("fleet", "add", "server", "attic")
-    assert re.fullmatch(
-        r"Client attic is a member from round \d+ on; its device: --id attic=3\n", said
-    )
+    told = r"Client attic is a member from round \d+ on; its device: --id attic=3\n"
+    assert re.fullmatch(told, said)
     assert "Copy keys/acl to the broker" in do("keys", "add", "attic=3")
     reread(broker)
     run.start("attic=3")
@@ -59,9 +58,8 @@ def test_names_are_all_that_an_operator_needs(secured, team, psofed, tmp_path):
     wait_for(lambda: len(address.findall(run.log("server"))) == 2)
     url = address.findall(run.log("server"))[1]
     with urllib.request.urlopen(f"{url}/state.json") as page:
-        assert json.load(page)["names"] == dict(
-            zip("0123", ("gw00", "gw01", "gw02", "attic"), strict=True)
-        )
+        names = {"0": "gw00", "1": "gw01", "2": "gw02", "3": "attic"}
+        assert json.load(page)["names"] == names
     with urllib.request.urlopen(f"{url}/metrics") as page:
         assert 'psofed_client_gone{client="attic"} 0.0' in page.read().decode()
     assert ask(state, id=1, x=[1, 1, 1, 1]).keys() == {"id", "y", "round"}
@@ -69,18 +67,15 @@ def test_names_are_all_that_an_operator_needs(secured, team, psofed, tmp_path):
     assert "Revoked 1 certificate of 0" in do("keys", "revoke", "0")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("client run.toml --id gw09", "--id is 'gw09'; use 0 to 2, or a name: gw00, gw01, gw02"),
-        ("client run.toml --id gw00=2", "'gw00' cannot be client 2: one of them is called"),
-        ("client run.toml --id gw02 --set names=a/b", "names has 'a/b'; use up to 40 letters"),
-        ("client run.toml --id gw02 --set names=x,x", "names has 'x' twice"),
-        ("keys add gw00", "'gw00' is not known; use the number of a client"),
-        ("keys add server=3", "'server' cannot be a name; use up to 40 letters"),
-        ("keys add 7=7x", "'7=7x' is not known"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ("client run.toml --id gw09", "--id is 'gw09'; use 0 to 2, or a name: gw00, gw01, gw02"),
+    ("client run.toml --id gw00=2", "'gw00' cannot be client 2: one of them is called"),
+    ("client run.toml --id gw02 --set names=a/b", "names has 'a/b'; use up to 40 letters"),
+    ("client run.toml --id gw02 --set names=x,x", "names has 'x' twice"),
+    ("keys add gw00", "'gw00' is not known; use the number of a client"),
+    ("keys add server=3", "'server' cannot be a name; use up to 40 letters"),
+    ("keys add 7=7x", "'7=7x' is not known"),
+])  # fmt: skip
 def test_a_name_that_is_unknown_or_unfit_is_refused(words, said, keys, refused, tmp_path):
     (tmp_path / "run.toml").write_text(NAMED)
     more = ("--state", "s", "--broker", "mqtt://127.0.0.1:1") if "client" in words else ()

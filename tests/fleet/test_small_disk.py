@@ -30,9 +30,8 @@ def spoil(run, who, disk, said, over):
     """
     full = disk.fill, disk.free, "No space left on device"
     read_only = disk.read_only, disk.writable, "Read-only file system"
-    for times, (spoil, mend, why) in enumerate(
-        [full, read_only] if who == "server" else [read_only]
-    ):
+    ways = [full, read_only] if who == "server" else [read_only]
+    for times, (spoil, mend, why) in enumerate(ways):
         spoil()
         line = rf"{run.folder / str(who)}/(new|record..): {why}: {said}"
         wait_for(lambda line=line: re.search(line, run.log(who)))

@@ -48,15 +48,12 @@ def test_a_client_speaks_and_listens_only_for_itself(keys, broker, open_link):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho's sockets
-@pytest.mark.parametrize(
-    ("kind", "hint"),
-    [
-        ("foreign", "is this machine's certificate valid, not revoked, and of the broker's"),
-        ("expired", "is this machine's certificate valid, not revoked, and of the broker's"),
-        ("unbelieving", "its certificate is refused, self-signed certificate in certificate chain"),
-        ("too late", "its certificate is refused, certificate has expired: are the clock of this"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "hint"), [
+    ("foreign", "is this machine's certificate valid, not revoked, and of the broker's"),
+    ("expired", "is this machine's certificate valid, not revoked, and of the broker's"),
+    ("unbelieving", "its certificate is refused, self-signed certificate in certificate chain"),
+    ("too late", "its certificate is refused, certificate has expired: are the clock of this"),
+])  # fmt: skip
 def test_who_has_no_right_certificate_stays_outside_and_is_told(
     keys, secured, open_link, tmp_path, kind, hint
 ):

@@ -32,7 +32,7 @@ def test_who_has_lost_its_state_gets_the_whole_model_and_is_named(tmp_path):
         loop.coordinator.take(k, world.member(k).hello())
         loop.coordinator.take(k, world.member(k).hello())
     loop._handle(None)
-    assert said[0] == "without state: clients 1, 3"
+    assert said[0] == "Warning: without state: clients 1, 3"
     assert "Alarm (blank): clients 1, 3 came without the state" in said[1]
     model, frames = world.model.copy(), world.server.frames()
     kinds = {k: wire.decode(frame, 1000).kind for k, frame in frames.items()}

@@ -135,18 +135,11 @@ def test_a_budget_of_privacy_forbids_to_say_how_many_samples_there_were():
     assert plan(Deploy(clock="live")).signed
 
 
-class Clock:
-    """Hours that pass in a moment."""
-
-    def __init__(self, monkeypatch):
-        self.now = monotonic()
-        for module in ("client_loop", "tally"):
-            monkeypatch.setattr(f"psofed.fleet.{module}.monotonic", lambda: self.now)
-
-
 @pytest.mark.parametrize("mix", [None, MixOptions()])
 def test_a_sample_a_minute_costs_little_flash(monkeypatch, mix):
-    clock, files = Clock(monkeypatch), disk()
+    now, files = [monotonic()], disk()
+    for module in ("client_loop", "tally"):
+        monkeypatch.setattr(f"psofed.fleet.{module}.monotonic", lambda: now[0])
     monkeypatch.setattr("psofed.fleet.client_loop.POLL", 0)
     written, synced = [], []
     write, sync, folder = files.write, files.sync, files.sync_folder
@@ -157,7 +150,7 @@ def test_a_sample_a_minute_costs_little_flash(monkeypatch, mix):
                  methods=(psofed.Options(shared=5),))  # fmt: skip
     device, x = Device(Member(given, 0, files), Line()), np.ones(4)
     for n in range(120):  # two hours
-        clock.now += 60
+        now[0] += 60
         device._waiting.put(Sample(x * np.sin(n), 1.0))
         device._step()
     assert device.member.client.position == 120
@@ -165,6 +158,6 @@ def test_a_sample_a_minute_costs_little_flash(monkeypatch, mix):
     assert len(synced) / 2 <= 60
     written.clear()
     for _ in range(20):
-        clock.now += 60
+        now[0] += 60
         device._step()
     assert len(written) <= 1  # nothing has changed

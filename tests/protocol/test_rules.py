@@ -43,26 +43,23 @@ def test_an_unknown_client_is_refused_by_the_server_and_told_so(world):
         assert server.take(k, data) == "stranger"
 
 
-@pytest.mark.parametrize(
-    ("reason", "change"),
-    [
-        ("size", lambda f: f[:-1]),
-        ("size", lambda f: f + b"\0"),
-        ("size", lambda f: f[:5]),
-        ("size", lambda f: b""),
-        ("size", lambda f: f[:-8]),
-        ("size", lambda f: bytes(10**6)),
-        ("version", lambda f: bytes([f[0] ^ 0x30]) + f[1:]),
-        ("kind", lambda f: altered(f, kind=wire.INVITE, body=bytes(21))),
-        ("kind", lambda f: bytes([f[0] | 0x0C]) + f[1:]),
-        ("type", lambda f: altered(f, wire="float32")),
-        ("digest", lambda f: altered(f, digest=1)),
-        ("early", lambda f: altered(f, n=1)),
-        ("finite", lambda f: f[:-8] + np.float64(np.nan).tobytes()),
-        ("finite", lambda f: f[:-8] + np.float64(-np.inf).tobytes()),
-        ("bound", lambda f: f[:-8] + np.float64(1.7e308).tobytes()),
-    ],
-)
+@pytest.mark.parametrize(("reason", "change"), [
+    ("size", lambda f: f[:-1]),
+    ("size", lambda f: f + b"\0"),
+    ("size", lambda f: f[:5]),
+    ("size", lambda f: b""),
+    ("size", lambda f: f[:-8]),
+    ("size", lambda f: bytes(10**6)),
+    ("version", lambda f: bytes([f[0] ^ 0x30]) + f[1:]),
+    ("kind", lambda f: altered(f, kind=wire.INVITE, body=bytes(21))),
+    ("kind", lambda f: bytes([f[0] | 0x0C]) + f[1:]),
+    ("type", lambda f: altered(f, wire="float32")),
+    ("digest", lambda f: altered(f, digest=1)),
+    ("early", lambda f: altered(f, n=1)),
+    ("finite", lambda f: f[:-8] + np.float64(np.nan).tobytes()),
+    ("finite", lambda f: f[:-8] + np.float64(-np.inf).tobytes()),
+    ("bound", lambda f: f[:-8] + np.float64(1.7e308).tobytes()),
+])  # fmt: skip
 def test_a_refused_message_changes_nothing_and_the_round_goes_on(world, reason, change):
     server, (k, _, good) = world.server, world.first()
     before = server.server.state["w"].tobytes()
@@ -100,15 +97,12 @@ def test_order_of_arrival_does_not_matter():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "wait"),
-    [
-        (psofed.Options(shared=3), False), (psofed.Options(shared=5), True),
-        (psofed.Options(shared=3, idle=False), True), (periodic.Options(shared=3), False),
-        (paofed.Options(shared=3), False), (paofed.Options(shared=3, window="same"), True),
-        (onlinefed.Options(), True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "wait"), [
+    (psofed.Options(shared=3), False), (psofed.Options(shared=5), True),
+    (psofed.Options(shared=3, idle=False), True), (periodic.Options(shared=3), False),
+    (paofed.Options(shared=3), False), (paofed.Options(shared=3, window="same"), True),
+    (onlinefed.Options(), True),
+])  # fmt: skip
 def test_samples_wait_where_a_download_overwrites_what_was_learned(options, wait):
     assert Client(plan(methods=(options,)).method(), 0).waits == wait
 

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
-from psofed.errors import InputError
+from psofed.errors import InputError, ResourceError
 from psofed.federation import records
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.store import StateFolder, Store
@@ -90,7 +90,7 @@ def test_a_folder_is_used_by_one_process_at_a_time_and_is_free_after_a_kill(tmp_
     code = f"from psofed.fleet.protocol.store import StateFolder; f = StateFolder({str(tmp_path)!r}); print(1, flush=True); input()"
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     assert other.stdout.readline() == b"1\n"
-    with pytest.raises(InputError, match="is in use by another process; stop"):
+    with pytest.raises(ResourceError, match="is in use by another process; stop"):
         StateFolder(tmp_path)
     other.kill()
     other.communicate()

@@ -68,17 +68,15 @@ REPORT = Report(9, 8, 0.5, 9, 1).to_bytes()
 
 
 @pytest.mark.parametrize(
-    ("frame", "data"),
-    [
-        (wire.Frame(wire.INVITE, 0x01020304, 5, 6, "float32", b"ab"), "1204030201050000000600006162"),
-        (wire.Frame(wire.INVITE, 1, 2, 2**24 - 1, "float16", b"z"), "110100000002000000ffffff7a"),
-        (wire.Frame(wire.UPLOAD, 0x01020304, 2**32 - 1, 0, "float64"), "1704030201ffffffff"),
-        (wire.Frame(wire.UPLOAD, 0, 0, 0, "float32", payload.encode(np.array([1.5, -2.0]), "float32")),
-         "1600000000000000000000c03f000000c0"),
-        (wire.Frame(wire.HELLO, 0xFFFEFDFC, 7, body=REPORT),
-         "18fcfdfeff0700000009000000080000000000003f0900000001000000"),
-    ],
-)  # fmt: skip
+    ("frame", "data"), [
+    (wire.Frame(wire.INVITE, 0x01020304, 5, 6, "float32", b"ab"), "1204030201050000000600006162"),
+    (wire.Frame(wire.INVITE, 1, 2, 2**24 - 1, "float16", b"z"), "110100000002000000ffffff7a"),
+    (wire.Frame(wire.UPLOAD, 0x01020304, 2**32 - 1, 0, "float64"), "1704030201ffffffff"),
+    (wire.Frame(wire.UPLOAD, 0, 0, 0, "float32", payload.encode(np.array([1.5, -2.0]), "float32")),
+     "1600000000000000000000c03f000000c0"),
+    (wire.Frame(wire.HELLO, 0xFFFEFDFC, 7, body=REPORT),
+     "18fcfdfeff0700000009000000080000000000003f0900000001000000"),
+])  # fmt: skip
 def test_frames_are_byte_for_byte_those_of_the_specification(frame, data):
     assert wire.encode(frame).hex() == data
 

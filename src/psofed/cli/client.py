@@ -70,11 +70,11 @@ def _run(plan: Deployment, who: str, state: Path, broker: str, options: Any) -> 
     for note in device.notes:
         say(f"Warning: {state}: {note}")
     on_stop(device.stop)
-    learned = device.member.client.position
+    learned = device.member.samples.learned
     name = plan.names(k)
     other = names[k] if k < len(names) and names[k] != name else str(k)
     more = f" ({other})" if other != name else ""
-    say(f"Client {name}{more} of run {deploy.run}, {learned} samples learned so far")
+    say(f"Client {name}{more} of run {deploy.run}, {learned:,} samples learned so far")
     _private(device.member)
     with asked(state, lambda row: in_units(device.ask(read.what_if(row)))):
         device.run()

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from time import monotonic, sleep
+from time import sleep
 from typing import Literal, TextIO
 
 from psofed.cli import printing
@@ -23,7 +23,7 @@ from psofed.errors import InputError
 
 Form = Literal["text", "json", "quiet"]
 ROOM = 1_000  # lines that wait
-LAST = 0.3  # seconds at the end in which they may still be read
+LAST, STEP = 0.3, 0.01  # seconds at the end in which all may still be read, and between two looks
 
 
 class Outlet:
@@ -66,12 +66,10 @@ class Outlet:
             sleep(0.05)
             return 0
 
-    def drained(self) -> bool:
-        """Whether everything was written within a moment."""
-        end = monotonic() + LAST
-        while self._lines.unfinished_tasks and monotonic() < end:
-            sleep(0.01)
-        return not self._lines.unfinished_tasks
+    @property
+    def busy(self) -> bool:
+        """Whether not everything is written."""
+        return self._lines.unfinished_tasks > 0
 
 
 class Journal:
@@ -108,8 +106,12 @@ class Journal:
     def close(self) -> None:
         """The last lines; who does not read them does not keep the process from its end."""
         self.report()
+        left = LAST
         for outlet in self.outlets.values():
-            if not outlet.drained():
+            while outlet.busy and left > 0:  # not by a clock: who has no processor is slow, too
+                sleep(STEP)
+                left -= STEP
+            if outlet.busy:
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, outlet.handle)
                 os.close(null)

@@ -192,13 +192,11 @@ class Log:
             out(json.dumps(table))
         elif self.coordinator.plan.deploy.log == "text":
             error = "" if mse is None else f", MSE {mse:.2f} dB"
-            missing = (
-                f", missing {', '.join(map(str, called(closed.missing)))}" if closed.missing else ""
-            )
-            out(
-                f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
-                f" {closed.up} bytes up, {closed.down} down{error}"
-            )
+            gone = ", ".join(map(str, called(closed.missing)))
+            missing = f", missing {gone}" if gone else ""
+            answered = f"{closed.accepted} of {closed.asked} answered{missing}"
+            traffic = f"{closed.up} bytes up, {closed.down} down"
+            out(f"round {closed.n}: {answered}, {traffic}{error}")
 
 
 @contextmanager

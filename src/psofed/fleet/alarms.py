@@ -51,6 +51,7 @@ class Alarms:
         self._counts: dict[str, int] = {}
         self._held: set[int] = set()  # clients in quarantine
         self._blank: dict[int, int] = {}  # clients that came without state, and how often
+        self._faulty: dict[int, str] = {}  # clients whose sensors are silent or stuck
         self._next = 0.0
         self._online = monotonic()  # when there was a broker
 
@@ -63,6 +64,7 @@ class Alarms:
         self._online = now if status.connected else self._online
         status.opinion, names = coordinator.server.opinion(), coordinator.names
         self._quarantine(status.opinion, coordinator.server.table.ids.tolist(), names)
+        self._sensors(sensors, names)
         no_broker = f"no broker at {link.address}: {status.trouble or 'it was not reached yet'}"
         for name, text in (
             ("disk", _disk(status, coordinator.n)),
@@ -86,7 +88,7 @@ class Alarms:
         self._count("unfolded", coordinator.server.ledger.reasons["together"], UNFOLDED)
         blank = {k: count for k, count in coordinator.blanks.items() if count}
         if new := [k for k in blank if blank[k] > self._blank.get(k, 0)]:
-            self.news.append(f"without state: {names.words(new)}")
+            self.news.append(f"Warning: without state: {names.words(new)}")
         self._blank = blank
         self._count("blank", sum(blank.values()), _stateless(blank, coordinator))
         self._count("retained", link.retained, RETAINED)
@@ -107,6 +109,15 @@ class Alarms:
         if free := self._held - held.keys():
             self.news.append(f"{names.words(free)} {_are(free)} released")
         self._held = set(held)
+
+    def _sensors(self, sensors: Sensors, names: Names) -> None:
+        """Who has a fault since now, while the alarm is on for another: it is not said again."""
+        found = {k: sensor.state[0] for k, sensor in sensors.of.items() if sensor.state[0]}
+        new = {k: state for k, state in found.items() if state != self._faulty.get(k)}
+        for state in sorted(set(new.values())) if "sensors" in self.on else ():
+            whose = names.words(k for k in new if new[k] == state)
+            self.news.append(f"Warning: {state}: {whose}")
+        self._faulty = found
 
     def _count(self, name: str, count: int, text: str) -> None:
         """On for a while when something has happened once more."""
@@ -165,9 +176,9 @@ def _silence(status: Status, now: float) -> str:
     since = status.unanswered_since
     if since is None or now < since + SILENCE:
         return ""
+    right = "are the clients running, with the same file and the same run?"
     return (
-        f"no client has answered for {now - since:.0f} s, though the broker is connected: are the"
-        " clients running, with the same file and the same run?"
+        f"no client has answered for {now - since:.0f} s, though the broker is connected: {right}"
     )
 
 
@@ -220,11 +231,9 @@ def _quarantined(held: set[int], names: Names) -> str:
     if not held:
         return ""
     their = "their" if len(held) > 1 else "its"
-    return (
-        f"{names.words(held)} {_are(held)} in quarantine, {their}"
-        " answers are not folded in: look for a broken sensor, a wrong unit, or somebody who wants"
-        " to spoil the model"
-    )
+    found = f"{names.words(held)} {_are(held)} in quarantine, {their} answers are not folded in"
+    look = "look for a broken sensor, a wrong unit, or somebody who wants to spoil the model"
+    return f"{found}: {look}"
 
 
 def _are(clients: set[int]) -> str:

@@ -25,6 +25,7 @@ from psofed.fleet.samples import LONGEST, MalformedError
 
 SOCKET = "ask"  # in the state folder
 MOST = 16  # programs that ask at the same time
+IDLE = 600.0  # seconds without a question; then others may take the place
 PATIENCE = 10.0  # seconds until an answer, at most
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -63,6 +64,7 @@ class Questions:
 
     def _serve(self, asking: socket.socket) -> None:
         try:
+            asking.settimeout(IDLE)
             with asking, asking.makefile("rwb") as lines, suppress(OSError):
                 while line := lines.readline(LONGEST):
                     lines.write(json.dumps(self._answered(line)).encode() + b"\n")

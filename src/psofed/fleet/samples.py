@@ -85,6 +85,7 @@ class Sample:
     y: float | None
     what_if: bool = False  # a question of which nothing is remembered
     clipped: str = ""  # which inputs were, in words
+    jumps: bool = False  # whether one of these is far beyond, as if the sensor were broken
 
 
 class MalformedError(ValueError):
@@ -197,7 +198,8 @@ class NamedCells:
                 row = dict(zip(self.names, cells, strict=True))
             if row.pop(ASK, None) is True:
                 return Sample(self.what_if(row), None, what_if=True)
-            return Sample(*self.live(row), clipped=self.live.clipped)
+            found = self.live(row)
+            return Sample(*found, clipped=self.live.clipped, jumps=self.live.jumps)
         except InputError as error:
             kind = error.kind if isinstance(error, SkippedError) else MALFORMED
             raise MalformedError(f"{error.field} {error.found}", kind) from None

@@ -17,14 +17,8 @@ from psofed.fleet.requests import Requests
 from psofed.fleet.sensors import Sensors
 from psofed.fleet.timeouts import Timeouts
 
-HEARD = (
-    "hello",
-    "accepted",
-    "repeated",
-    "late",
-    "ahead",
-    "revealed",
-)  # outcomes that are no refusals
+# Outcomes that are no refusals.
+HEARD = ("hello", "accepted", "repeated", "late", "ahead", "revealed")
 LOOK = 0.1  # seconds between two looks at who is overdue
 STANDSTILL = 0.5  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again

@@ -25,8 +25,8 @@ SLOTS = ("record.0", "record.1")
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 
-class InUseError(InputError):
-    """A folder that another process has locked."""
+class InUseError(ResourceError):
+    """A folder that another process has locked, perhaps a command that will end soon."""
 
 
 class DamagedFolderError(ResourceError):

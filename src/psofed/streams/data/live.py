@@ -36,6 +36,7 @@ class Question(NamedTuple):
     given: Array
     x: Array
     clipped: str
+    jumps: bool  # whether one of these is far beyond, as if the sensor were broken
 
 
 class Step(NamedTuple):
@@ -67,7 +68,7 @@ class Live:
         self.missing = Missing(recipe.columns.markers)
         self.past, self.asked = Past(), dict[int, Question]()
         self.latest: int | None = None
-        self.clipped = ""  # which inputs of the last sample were clipped
+        self.clipped, self.jumps = "", False  # of the last sample, as in a question
         self._before = Past()  # without the rows of the last tick
         self._last: tuple[float, float, Array] | None = None  # time, y and inputs of the last row
         self._step: Step | None = None
@@ -79,7 +80,7 @@ class Live:
         with self._lock:
             batch = self._batch(row)
             found, y = self._one(batch), self._number(batch, self.recipe.columns.target)
-            self.clipped = found.clipped
+            self.clipped, self.jumps = found.clipped, found.jumps
         if not np.isnan(y):
             return found.x, float(self.recipe.target(np.asarray(y)))
         cell = batch.cells.get(self.recipe.columns.target, ("",))[0]
@@ -181,7 +182,7 @@ class Live:
         far = np.flatnonzero(past.cut[0]).tolist()
         named = ", ".join(f"{self.recipe.numeric[j]} is {given[j]:g}" for j in far)
         clipped = f"{named}: beyond {FARTHEST:g} spreads" if far else ""
-        return Question(given, np.asarray(x[0]), clipped)
+        return Question(given, np.asarray(x[0]), clipped, bool(past.jumps.any()))
 
     def _label(self, tick: int, y: float) -> None:
         for past in (self.past, self._before):

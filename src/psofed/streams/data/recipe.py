@@ -170,7 +170,8 @@ class Recipe:
         missing = np.isnan(raw)
         values = (self._held(past, raw) - self.centre[:-1]) / self.scale[:-1]
         far = past.limits(values, self.limits)
-        past.cut = (np.abs(values) > far) & ~missing
+        beyond = np.where(missing, 0.0, np.abs(values) / far)
+        past.cut, past.jumps = beyond > 1, beyond > WIDER
         values = np.clip(values, -far, far)
         flagged = [self.numeric.index(n) for n in self.flagged]
         values[:, flagged] = np.where(missing[:, flagged], 0.0, values[:, flagged])
@@ -254,6 +255,7 @@ class Past:
     beyond: Array = field(default_factory=lambda: np.empty(0))  # values beyond, since that moved
     rows: int = 0  # so far
     cut: Array = field(default_factory=lambda: np.empty(0))  # which numbers of the last rows were
+    jumps: Array = field(default_factory=lambda: np.empty(0))  # which of these are far beyond
 
     def copy(self) -> Past:
         """The same, for a row of which nothing is to be remembered."""

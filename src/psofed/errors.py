@@ -29,6 +29,10 @@ class InputError(ValueError):
         return InputError(prefix + self.field, self.found, self.right, where or self.where)
 
 
+class PsofedWarning(UserWarning):
+    """Something the user should know: of a result that is not quite what it seems."""
+
+
 class ResourceError(InputError):
     """What was given is right, but a disk or another resource has failed: try again later."""
 

@@ -88,32 +88,35 @@ def equal_population(z, f, v=0.0, clients=4):
     return moments.population(data, Sampled(z, f, v), np.float64, 1e-14)
 
 
-def enumerated(system, z, y, rounds):
+def enumerated(system, z, y, rounds, follows=None):
     """Mean and covariance of w before each round, over all cohorts and all that can be drawn.
 
-    Client k draws one of the windows z [K, n, D], with its y [K, n], others in every round. The
-    models and a 1 are one vector, so that a round is a matrix, and Q its mean square.
+    Client k draws one of the windows z [K, n, D], with its y [K, n], others in every round, or the
+    next ones of a chain: `follows` [n, n], in which all are equally frequent. The models and a 1
+    are one vector, so that a round is a matrix, and Q its mean square where these come last.
     """
-    K, D = system.total, system.dim
-    Q = np.zeros((D * (K + 1) + 1,) * 2)
-    Q[-1, -1] = 1
+    (K, D), count = (system.total, system.dim), z.shape[1]
+    follows = np.full((count, count), 1 / count) if follows is None else follows
+    last = list(product(range(count), repeat=K))
+    chances = np.array([[np.prod(follows[i, j]) for j in last] for i in map(list, last)])
+    Q = np.zeros((len(last), *(D * (K + 1) + 1,) * 2))
+    Q[:, -1, -1] = 1 / len(last)
     for n in range(rounds + 1):
-        mean = Q[:D, -1]
-        yield mean, Q[:D, :D] - np.outer(mean, mean)
+        total = Q.sum(axis=0)
+        mean = total[:D, -1]
+        yield mean, total[:D, :D] - np.outer(mean, mean)
         S, S1 = ([np.diag(d) for d in np.broadcast_to(system.masks(i), (K, D))] for i in (n, n + 1))
-        outcomes = []
-        for cohort in combinations(range(K), system.cohort):
+        Q, cohorts = np.tensordot(chances.T, Q, 1), list(combinations(range(K), system.cohort))
+        outcomes = np.zeros((len(cohorts), *Q.shape))
+        for cohort, outcome in zip(cohorts, outcomes, strict=True):
             a = np.isin(np.arange(K), cohort).astype(float)
             A, B = matrix_A(S, a), matrix_B(S1, a)
-            for drawn in product(range(z.shape[1]), repeat=K):
+            for T, drawn in zip(outcome, last, strict=True):
                 Z, targets = np.zeros((len(A), K)), np.zeros(K)
                 for k in range(K):
                     if system.idle or a[k]:
                         Z[D * (k + 1) : D * (k + 2), k] = z[k, drawn[k]]
                         targets[k] = y[k, drawn[k]]
-                T = np.eye(len(Q))
                 T[:-1, :-1] = B @ (np.eye(len(A)) - system.step * Z @ Z.T) @ A
-                T[:-1, -1] = system.step * B @ Z @ targets
-                outcomes.append(T)
-        T = np.array(outcomes)
-        Q = (T @ Q @ np.swapaxes(T, 1, 2)).mean(axis=0)
+                T[:-1, -1], T[-1, -1] = system.step * B @ Z @ targets, 1
+        Q = (outcomes @ Q @ np.swapaxes(outcomes, 2, 3)).mean(axis=0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.systems import WORLD, given_system
+from helpers.systems import WORLD, given_moments, given_system
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import linear, nlms
@@ -19,7 +19,7 @@ from psofed.stages.attacks import scale
 from psofed.stages.defences import median
 from psofed.stages.privacy import Privacy
 from psofed.streams import function
-from psofed.theory import moments, prediction, reduced, study
+from psofed.theory import mean, moments, prediction, reduced, study
 from psofed.theory.system import Bounds, alarms, bounds, is_lonely, mean_square_limit
 
 
@@ -107,12 +107,42 @@ def test_alarms_go_off_above_the_limits_and_not_below():
     assert len(alarms(replace(experiment, step=1.15 * limits.averaged))) == 2
 
 
-def test_the_papers_norms_are_1_in_the_infinity_norm_only():
+def test_the_papers_norms_are_1_in_the_infinity_and_the_block_maximum_norm_but_not_in_the_2_norm():
     p, K, D = 0.5, 4, 8
     S, often = [3 / 8 * np.eye(D)] * K, np.full(K, p)
+    v = np.random.default_rng(0).normal(size=(K + 1, D, 1000))
+    v[..., 0] = 1  # all models alike
     for matrix in (matrix_A(S, often), matrix_B(S, often)):
         assert np.linalg.norm(matrix, np.inf) == pytest.approx(1)
         assert np.linalg.norm(matrix, 2) > 1.001
+        out = (matrix @ v.reshape(-1, 1000)).reshape(v.shape)
+        growth = largest_model(out) / largest_model(v)
+        assert growth.max() == growth[0] == pytest.approx(1)
+
+
+def largest_model(v):
+    """The block-maximum norm: max_k |v_k|."""
+    return np.linalg.norm(v, axis=1).max(axis=0)
+
+
+@given(st.integers(0, 10**6))
+def test_eq_14_is_sufficient_for_eq_13_under_a4(seed):
+    """|phi_k| <= max |v|, |psi_k| <= rho max |v|, |v_s+| <= (1 - q + q rho) max |v|, q = M/D."""
+    rng = np.random.default_rng(seed)
+    K, D = rng.integers(1, 6, 2)
+    L = rng.normal(size=(K, D, D)) * rng.uniform(0.05, 3, size=(K, 1, 1))
+    R = L @ np.swapaxes(L, 1, 2) + 1e-4 * np.eye(D)
+    shared, cohort = rng.integers(1, D + 1), rng.integers(1, K + 1)
+    step = rng.uniform(1e-3, 1) * 2 / np.linalg.eigvalsh(R).max()
+    system = given_system([list(range(shared))], 1, D, K, cohort, step)
+    rho, q = np.abs(1 - step * np.linalg.eigvalsh(R)).max(), shared / D
+    v = mean.Means(rng.normal(size=(50, D)), rng.normal(size=(K, 50, D)))
+    after = mean.PaperRecursion(system, R).after(v)
+    before, behind = (largest_model(np.swapaxes([s, *k], 1, 2)) for s, k in (v, after))
+    bound = 1 - q + q * rho
+    assert bound < 1
+    assert (behind <= bound * before * (1 + 1e-12)).all()
+    assert mean.paper_radius(system, given_moments(R)).value <= bound**10 * (1 + 1e-9)
 
 
 def test_deviations_are_theory_minus_simulation_from_round_50_on():

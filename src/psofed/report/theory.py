@@ -20,6 +20,8 @@ from psofed.theory.study import Judgement, Study, deviations
 WHERE = "theory.txt"
 ROUNDING = 1e-5  # of the initial error: what single precision leaves
 POINTS = 26  # of a simulated curve, even in log n
+GIVEN_INPUTS = "moments given the inputs' state: samples are NOT independent over time"
+OF_ALL = "one mean per client, pooled covariances"
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -130,12 +132,10 @@ def _predictions(study: Study) -> list[Block]:
             times = f"{DIVERGED:g} times the initial one"
             notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")
     notes.append(f"Errors are on {experiment.judged}.")
-    notes.append("Recursion of docs/theory.md: one mean per client, pooled covariances.")
-    if not experiment.stream.independent:
-        notes.append(
-            "The samples of this stream are NOT independent over time, as the theory assumes: where"
-            " clients learn from successive samples it is too optimistic, mostly early on."
-        )
+    followed = study.world.chains is not None
+    how = GIVEN_INPUTS if followed else OF_ALL
+    notes.append(f"Recursion of docs/theory.md: {how}.")
+    notes += [f"NOTE: {study.world.caveat}."] if study.world.caveat else []
     inner = range(1, len(points))
     least = (*inner[1::2], *inner[::2], len(points) + 1)
     return [Grid(rows, least=least, where=WHERE, title="Predictions"), *notes]
@@ -207,7 +207,7 @@ def _method(study: Study, j: Judgement) -> dict[str, Any]:
             rounds = table_rounds(study.world.experiment)
             at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
             entry["predicted"] = {
-                "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+                "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost, "caveat": p.caveat
             }  # fmt: skip
     return entry
 
@@ -257,14 +257,14 @@ def over_simulation(found: Findings) -> Chart:
             values = curves.mse_db[j][at], curves.stderr_db[j][at]
             series.append(Curve(f"{p.title}, simulated", curves.rounds[at], *values, style=i,
                                  points=True))  # fmt: skip
-    note = ""
+    notes = [f"NOTE: {study.world.caveat}."] if study.world.caveat else []
     if curves is not None:
-        note = f"Lines: theory. Points: simulated, {curves.runs} runs, ±1 standard error."
+        notes.insert(0, f"Lines: theory. Points: simulated, {curves.runs} runs, ±1 standard error.")
     title = f"World {study.world.experiment.world}: theory"
     return Chart(title if curves is None else f"{title} over {curves.runs} runs", "round n",
                  f"test MSE (dB), {study.world.experiment.judged}", series, log=True,
                  top=page.top(np.array([p.mse_db for p in study.predictions])), file="theory.csv",
-                 note=note)  # fmt: skip
+                 note=" ".join(notes))  # fmt: skip
 
 
 def _rows(found: Findings) -> Iterator[dict[str, Any]]:

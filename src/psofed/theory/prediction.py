@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from warnings import warn
@@ -10,17 +10,22 @@ from warnings import warn
 import numpy as np
 
 from psofed import extras
-from psofed.errors import InputError
+from psofed.errors import InputError, PsofedWarning
 from psofed.experiment import Experiment, given
 from psofed.federation.contract import Array, Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about
+from psofed.theory.lifted import Chain, LiftedRecursion, chains
 from psofed.theory.moments import Moments, Population, Yardstick, moments, population, yardstick
 from psofed.theory.reduced import ReducedRecursion
 from psofed.theory.system import System, started, system, unknown_threat
 
 MOST_DIM = 1000
 UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
+CORRELATED = (
+    "samples are NOT independent over time, as the theory assumes: where clients learn from"
+    " successive ones it is too optimistic"
+)
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
 
 
@@ -95,6 +100,16 @@ class World:
         """What the recursions of all methods and steps share."""
         return population(self.moments)
 
+    @cached_property
+    def chains(self) -> tuple[Chain, ...] | None:
+        """What correlated inputs of a small system are followed by."""
+        return chains(self.experiment, self.task, self.moments)
+
+    @property
+    def caveat(self) -> str:
+        """Which assumption of the theory does not hold here; empty if all do."""
+        return "" if self.experiment.stream.independent or self.chains else CORRELATED
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
@@ -107,6 +122,7 @@ class Prediction:
     bias: Array  # the part of the means: what would be left if nothing were random
     lost: int | None  # the round at which the MSE is DIVERGED times the initial one
     judged: str = "noise-free targets"  # what the MSE is of
+    caveat: str = ""  # which assumption of the theory does not hold; empty if all do
 
     @property
     def mse_db(self) -> Array:
@@ -116,7 +132,8 @@ class Prediction:
     def __repr__(self) -> str:
         end = f"{self.mse_db[-1]:.2f} dB after {extras.counted(int(self.rounds[-1]), 'round')}"
         end = end if self.lost is None else f"diverges by round {self.lost:,}"
-        return f"<Prediction of {self.title}: {end}, {self.judged}>"
+        caveat = f"; {self.caveat}" if self.caveat else ""
+        return f"<Prediction of {self.title}: {end}, {self.judged}{caveat}>"
 
 
 def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
@@ -148,19 +165,17 @@ def one(
     data: Population | None = None,
     on_round: Callable[[int], None] | None = None,
 ) -> Prediction:
-    """The prediction for one method."""
+    """The prediction for one method; with `data` by the recursion for independent samples."""
     experiment = world.experiment
     marks = set(experiment.evaluated.tolist())
-    recursion = ReducedRecursion(system, data or world.population)
     rows, lost = [], None
     with np.errstate(over="ignore", invalid="ignore"):
-        for n, state in enumerate(recursion.trajectory(experiment.rounds)):
+        for n, (mean, covariance) in enumerate(_models(world, system, data)):
             if on_round is not None:
                 on_round(n)
             if n not in marks:
                 continue
-            mean = state.means.server[0].astype(np.float64)
-            mse = world.test.mse(mean, state.second.A)
+            mse = world.test.mse(mean, covariance)
             if not mse <= DIVERGED * world.test.c:
                 lost = n
                 break
@@ -170,7 +185,20 @@ def one(
     table[: len(rows)] = rows
     errors, biases = table.T
     rounds = experiment.evaluated
-    return Prediction(title, system.step, rounds, errors, biases, lost, experiment.judged)
+    return Prediction(
+        title, system.step, rounds, errors, biases, lost, experiment.judged, world.caveat
+    )
+
+
+def _models(world: World, system: System, data: Population | None) -> Iterator[tuple[Array, Array]]:
+    """Mean and covariance of the server's model, round by round."""
+    rounds = world.experiment.rounds
+    if world.chains is not None and data is None:
+        yield from LiftedRecursion(system, world.chains).models(rounds)
+        return
+    recursion = ReducedRecursion(system, data or world.population)
+    for state in recursion.trajectory(rounds):
+        yield state.means.server[0].astype(np.float64), state.second.A
 
 
 def predict(
@@ -225,17 +253,22 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     """The predicted curves of an experiment in one world: `number`, or its own, or 0.
 
     Only PSO-Fed and Online-Fed have a theory, without a policy and without averaging: a warning
-    names the methods that are left out, and an InputError says so if none is left.
+    names the methods that are left out, and an InputError says so if none is left. Where samples
+    are correlated in time, and the system is too large for `lifted`, another says what that costs.
 
     With `jobs` above 1 the script that calls this needs an `if __name__ == "__main__":` guard.
 
+    >>> from psofed.experiment import Features
     >>> from psofed.methods import psofed
-    >>> few = Experiment(clients=4, cohort=2, rounds=20, methods=(psofed.Options(shared=40),))
-    >>> [prediction] = curves(few)
+    >>> few = Experiment(clients=2, cohort=1, rounds=20, methods=(psofed.Options(shared=3),))
+    >>> [prediction] = curves(replace(few, features=Features(dim=8)))
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
-    ('PSO-Fed M=40 uncoordinated', True)
+    ('PSO-Fed M=3 uncoordinated', True)
     """
     check(given(experiment))
     if rest := uncovered(experiment):
         warn(f"no prediction for {', '.join(rest)}: {UNCOVERED}", UserWarning, stacklevel=2)
-    return predict(world(fix_world(experiment, number)), jobs)
+    found = world(fix_world(experiment, number))
+    if found.caveat:
+        warn(found.caveat, PsofedWarning, stacklevel=2)
+    return predict(found, jobs)

@@ -112,7 +112,7 @@ def test_a_label_that_is_no_number_is_no_question(label):
 
 def test_csv_with_an_empty_target_asks_and_a_clipped_input_is_named():
     read = NamedCells(numbered())
-    header, asked, near, learned = map(read, ("t,a,y", "0,1,", "1,11,2", "2,-999,2"))
+    header, asked, near, learned = map(read, ("t,a,y", "0,1,", "1,200,2", "2,-999,2"))
     assert (near.x.tolist(), near.clipped, near.jumps) == (
         [6.0],
         "a is 11: beyond 6 spreads",

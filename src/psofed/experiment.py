@@ -216,12 +216,15 @@ class Experiment(Settings):
 
     @property
     def counts(self) -> list[Count]:
-        """What uploads of each method tell by counting: of one client, or of a sum."""
+        """What uploads of each method tell by counting: of one client, or of a sum.
+
+        What was measured has few digits, so that inputs of a table are no unknowns.
+        """
         masks = self.privacy is not None and self.privacy.masks
         members = self.privacy.fewest(self.cohort) if masks and self.privacy is not None else 1
         found = contract.origins(self.stream)
         lags = {(name, lag) for name, lag in found if lag is not None}
-        fresh = sum(lag == 0 for _, lag in lags)
+        fresh = 0 if measured(self.stream) else sum(lag == 0 for _, lag in lags)
         told: dict[int, Count] = {}
         for places, part in self.parts():
             for j, method in zip(places, part.start(part.task(0)), strict=True):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import tomllib
+from dataclasses import fields, replace
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
+from psofed import experiment as experiments
 from psofed.experiment import Experiment
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed
-from psofed.privacy import attack, audit, view
+from psofed.privacy import attack, audit, reconstruction, view
+from psofed.privacy.reconstruction import Reader
 from psofed.privacy.view import Contact, ServerView
 from psofed.rivals import raw, structured, topk
 from psofed.stages.privacy import Privacy
@@ -28,9 +32,9 @@ def played(options, rounds=10, wire="float32", **changes):
     return view.play(view.deployed(experiment, 0, Deploy(wire=wire)), rounds)
 
 
-def audited(options, rounds=10, clients=1, **changes):
+def audited(options, rounds=10, attacked=1, **changes):
     seen = played(options, rounds, **changes)
-    return audit.of_view(seen, audit.whom(seen, clients), "it", told)
+    return audit.of_view(seen, audit.whom(seen, attacked), "it", told)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_inputs_that_are_windows_of_a_series_tell_more():
 def test_between_contacts_the_newest_sample_is_seen_alone():
     """Entries that go down and come up in one contact have changed by one sample."""
     found = audited(
-        psofed.Options(40), rounds=60, clients=2, cohort=1, stream=paper.Options(inputs="iid")
+        psofed.Options(40), rounds=60, attacked=2, cohort=1, stream=paper.Options(inputs="iid")
     )
     assert found.margin < 1
     assert found.fresh > 5
@@ -121,20 +125,55 @@ def test_what_has_no_attack_is_not_called_safe():
         assert why in found.note
 
 
-def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
-    masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
-    assert (masked.attack, masked.inputs) == (attack.SUMS, 0)
-    assert masked.unknowns == 50 > masked.equations
-    assert masked.searches == 0
-    assert masked.note.startswith(attack.UNTRIED)  # by counting, and it says so
-    assert "searches were made anyway" in masked.note
+@pytest.mark.parametrize(
+    ("clients", "shared", "rounds", "low", "high"),
+    [(10, 40, 3, 0.98, 1), (10, 20, 4, 0, 0.05), (10, 19, 4, 0, 0), (4, 12, 1, 0, 0),
+     (4, 12, 3, 1, 1)],
+)  # fmt: skip
+def test_sums_over_rounds_determine_what_the_counting_rule_says(
+    clients, shared, rounds, low, high, monkeypatch
+):
+    """c (2 T + L - 1) unknowns in M T equations: from 2 c numbers on, some rounds are enough."""
+    monkeypatch.setattr(Reader, "_solve", lambda reader: None)
+    monkeypatch.setattr(reconstruction, "BLIND", 0)
+    who = {"clients": clients, "cohort": clients, "privacy": Privacy(masks=True)}
+    found = audited(psofed.Options(shared, "coordinated"), rounds, **who)
+    assert low <= found.determined <= high
+    least = found.count.members  # who may be alone in a sum, if others do not answer
+    assert replace(found.count, members=clients).closed == (shared < 2 * clients)
+    assert (found.gauge == "closed") == (shared < 2 * least and not high)
+
+
+def test_sums_of_several_rounds_are_read_jointly_though_one_round_is_not_enough():
+    who = {"clients": 5, "cohort": 5, "privacy": Privacy(masks=True)}
+    found = audited(psofed.Options(20, "coordinated"), 8, **who)
+    assert (found.attack, found.samples) == (attack.SUMS, 40)
+    assert (found.read, found.determined, found.gauge) == (1, 1, "readable")
+    assert 20 < 5 * 5
+
+
+@pytest.mark.parametrize("name", ["private", "lean-private"])
+def test_masks_of_a_private_preset_are_closed_without_its_noise(name):
+    text = files("psofed").joinpath(f"cli/presets/{name}.toml").read_text("utf-8")
+    private = experiments.parse(tomllib.loads(text))
+    assert private.counts[0].firm
+    who = {
+        "clients": private.cohort,
+        "cohort": private.cohort,
+        "step": 0.2,
+        "privacy": Privacy(masks=True),
+    }
+    found = audited(private.methods[0], 6, **who)
+    assert (found.read, found.determined, found.gauge) == (0, 0, "closed")
+    assert found.note.startswith(attack.UNTRIED)  # by counting, and it says so
+    assert "searches were made anyway" in found.note
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():
     """Four samples of five numbers each are in 200 sums: masks need a cohort, or partial sharing."""
     masked = audited(onlinefed.Options(), rounds=4, cohort=4, privacy=Privacy(masks=True))
     assert masked.inputs > 0.8
-    assert masked.margin == 10
+    assert masked.margin == pytest.approx(200 / 15.75)  # of a delay line
 
 
 @pytest.mark.parametrize(("epsilon", "read"), [(4.0, 0.0), (1e8, 1.0)])

@@ -32,6 +32,9 @@ SHOWN = 3  # samples that are shown next to the truth
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
+    ' "determined": another search could find what ours has not. "closed": a round has fewer'
+    " numbers than its newest samples have unknowns, which no number of rounds makes up for; who"
+    " knows a part of the samples, or that they have few values, may still read the rest."
 )
 
 

@@ -22,15 +22,15 @@ from psofed.streams.contract import Origin
 
 Slot = tuple[int, int]  # a client and the round of one of its samples
 SPARE = 1  # equations beyond the unknowns, at least: with fewer, anything fits
-MOST, JOINT = 12, 8  # samples that are looked for at once, and rounds of a sum
+MOST, JOINT = 12, 4  # samples that are looked for at once, and rounds of a sum
 SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no chance
-AMPLE = 1.25  # equations for an unknown, without which a fit beyond the noise is none
 SMALL = 1e-3  # of the size of a change: more may not be left of it
 TRIES = 2  # sets of samples that are looked for after a contact
 STARTS, BATCHES = 48, 2
 NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
+LARGEST = 20  # samples of a search that no count justifies
 KEPT = 4000  # equations that are remembered
 BLIND, FEW = 8, 10  # searches that no count justifies, and their samples (or c), at most
 
@@ -103,6 +103,8 @@ class Reader:
         """Too few equations for a certain solution; the best fit is reported anyway."""
         newest = sorted({r for _, r in new})[-max(FEW // self.count, 1) :]
         wanted = [slot for slot in new if slot[1] in newest]
+        if len(wanted) > LARGEST:
+            return
         self.blind += 1
         found = self._inverted(wanted, rows, {})
         for t, slot in enumerate(wanted):
@@ -171,7 +173,7 @@ class Reader:
             slots, rows, found = self._jointly(wanted, found)
             free = len(self.names(slots)) + len(slots)
             sure = no_chance(found, rows, free)
-            if not sure and len(rows) >= free + SPARE:
+            if not sure and len(rows) >= free + SPARE and len(slots) <= self.most:
                 found = self._inverted(slots, rows, {})  # an older sample may have been misread
                 sure = no_chance(found, rows, free)
         if not sure:
@@ -191,7 +193,7 @@ class Reader:
         """With the samples of the last rounds: what was known of their inputs need not be exact."""
         assert self.told is not None
         known = sorted((s for s in self.found if self.found[s].a), key=lambda s: s[1])
-        slots = [*known[-self.most :], *wanted]
+        slots = [*known[-2 * self.most :], *wanted]
         unread = {k: np.array(sorted(set(n.tolist()) - {r for i, r in wanted if i == k}))
                   for k, n in self._unread().items()}  # fmt: skip
         rows = self.told[-KEPT:]
@@ -223,8 +225,9 @@ class Reader:
         }
 
     def _inverted(self, wanted: list[Slot], rows: Equations, inputs: dict[Any, float]) -> Inversion:
+        batches = BATCHES if len(wanted) <= MOST else 1
         with np.errstate(all="ignore"):
-            return invert(self.posed(wanted, rows, inputs), self.luck, STARTS, BATCHES)
+            return invert(self.posed(wanted, rows, inputs), self.luck, STARTS, batches)
 
     @property
     def most(self) -> int:
@@ -243,8 +246,9 @@ def no_chance(found: Inversion, rows: Equations, unknowns: int) -> bool:
     decades = (len(rows) - unknowns) * -np.log10(min(share, 1.0))
     if found.fits:
         return bool(decades >= SURE)
-    # Of many unknowns, a search may end in a valley that is no solution.
-    return bool(decades >= SURER and share < SMALL and len(rows) >= AMPLE * unknowns)
+    # Of many clients' unknowns, a search may end in a valley that is no solution.
+    alone = rows.who.shape[1] == 1
+    return bool(alone and decades >= SURER and share < SMALL)
 
 
 def _oldest(rows: Equations, unread: dict[int, Array]) -> Array:

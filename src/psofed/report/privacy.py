@@ -75,7 +75,8 @@ def blocks(found: Audit) -> list[Block]:
         rows.append([title, *_cells(each)])
     out: list[Block] = [Grid(rows, (0, 10), (5, 4, 9, 8), "privacy.json", "What is read")]
     out += [f"{each.title}: {each.note}." for _, each in _lines(found) if each.note]
-    out += [f"{title}: {each.count.in_words()}." for title, each in _lines(found) if each.count]
+    out += [f"{title}: {each.count.in_words()}." for title, each in _lines(found)
+            if each.count and each.count.members > 1]  # fmt: skip
     for title, each in _lines(found):
         if each.columns and each.inputs:
             out += ["", _columns(title, each)]

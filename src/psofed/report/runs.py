@@ -120,9 +120,10 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
 
 def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
     """What is promised to a sample or a client."""
-    privacy, noise = experiment.privacy, experiment.noises[j]
-    if privacy is None or not (privacy.masks or noise):
+    privacy = experiment.privacy
+    if privacy is None or not privacy.acts:
         return None
+    noise = experiment.noises[j]
     found: dict[str, Any] = {"words": []}
     if privacy.masks:
         count = experiment.counts[j]
@@ -132,7 +133,7 @@ def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
                   "sigma": noise.sigma, "uploads": noise.uploads,
                   "measurement": noise.measurement}  # fmt: skip
         found["words"].append(noise.in_words())
-    return found | {"words": "; ".join(found["words"])}
+    return found | {"words": "; ".join(found["words"])} if found["words"] else None
 
 
 def _pair(estimate: Estimate) -> dict[str, float | None]:

@@ -216,6 +216,14 @@ class Count:
         return self.shared < self.members * self.new
 
     @property
+    def firm(self) -> bool:
+        """Whether it is closed even if one unknown of a member is left.
+
+        Inputs may be known or of few digits, or the server knows errors, by models of its choice.
+        """
+        return self.shared < self.members
+
+    @property
     def rounds(self) -> int | None:
         """T from which all samples of the same members are determined; None: there is none.
 
@@ -231,15 +239,17 @@ class Count:
         """The verdict, in a line.
 
         >>> Count(20, 5, 2, 3).in_words()
-        'a sum of 20 numbers over 5 clients is open from 2 rounds in a row on: 20 >= 2 x 5 unknowns'
+        'a sum of 20 numbers over 5 clients is open after 2 rounds in a row: 20 >= 2 x 5 unknowns'
         """
-        whose = f"a sum of {self.shared} numbers over {self.members} clients"
-        told = whose if self.members > 1 else f"an upload of {self.shared} numbers"
+        told = f"a sum of {self.shared} numbers over {self.members} clients"
         unknown = f"{self.new} x {self.members} unknowns"
         if self.closed:
-            return f"{told} is closed by counting: {self.shared} < {unknown}"
-        when = f"from {self.rounds} rounds in a row on" if self.rounds else "almost"
-        return f"{told} is open {when}: {self.shared} >= {unknown}"
+            firm = "firmly closed" if self.firm else "closed"
+            return f"{told} is {firm} by counting: {self.shared} < {unknown}"
+        if self.rounds is None:
+            return f"{told} is at the edge: {self.shared} = {unknown}"
+        after = f"{self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
+        return f"{told} is open after {after}: {self.shared} >= {unknown}"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from psofed.core.native import Array
 from psofed.errors import InputError
@@ -32,9 +33,9 @@ SHOWN = 3  # samples that are shown next to the truth
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
-    ' "determined": another search could find what ours has not. "closed": a round has fewer'
-    " numbers than its newest samples have unknowns, which no number of rounds makes up for; who"
-    " knows a part of the samples, or that they have few values, may still read the rest."
+    ' "determined": another search could find what ours has not. "closed": a round has at'
+    " most half as many numbers as its newest samples have unknowns, which no number of rounds"
+    " makes up for; who knows errors, by models of his choice, may still read the rest."
 )
 
 
@@ -107,6 +108,7 @@ def whom(view: ServerView, count: int) -> list[int]:
     return met if view.masked else met[:count]
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # small matrices
 def of_view(view: ServerView, clients: list[int], title: str, report: Reporter) -> MethodAudit:
     """Attack a view, then judge it by the samples that its plan has."""
     name = view.plan.world.methods[0].name

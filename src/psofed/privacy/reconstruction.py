@@ -26,7 +26,7 @@ MOST, JOINT = 12, 4  # samples that are looked for at once, and rounds of a sum
 SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no chance
 SMALL = 1e-3  # of the size of a change: more may not be left of it
 TRIES = 2  # sets of samples that are looked for after a contact
-STARTS, BATCHES = 48, 2
+STARTS, BATCHES, MANY = 48, 2, 4  # of more samples than MOST, many starts end in valleys
 NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
@@ -225,7 +225,7 @@ class Reader:
         }
 
     def _inverted(self, wanted: list[Slot], rows: Equations, inputs: dict[Any, float]) -> Inversion:
-        batches = BATCHES if len(wanted) <= MOST else 1
+        batches = BATCHES if len(wanted) <= MOST else MANY
         with np.errstate(all="ignore"):
             return invert(self.posed(wanted, rows, inputs), self.luck, STARTS, batches)
 

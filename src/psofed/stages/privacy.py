@@ -199,6 +199,7 @@ class Count:
     unknowns at least, if the same members are in all T rounds: other cohorts, or samples between
     rounds, only bring more. With M < c new the newest samples alone are more unknowns than a round
     has equations, whatever else is known: nothing is determined, however many rounds there are.
+    But a sample with a small error is hardly an unknown, and laws of inputs are half known.
     """
 
     shared: int  # M
@@ -208,20 +209,12 @@ class Count:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is determined, in whatever rounds.
+        """Whether at most half of what would be needed comes up, in whatever rounds.
 
-        >>> Count(20, 5, 2, 3).closed, Count(20, 11, 2, 3).closed, Count(20, 5, 5, 0).closed
-        (False, True, True)
+        >>> [Count(M, 10, 2, 3).closed for M in (5, 10, 11)]
+        [True, True, False]
         """
-        return self.shared < self.members * self.new
-
-    @property
-    def firm(self) -> bool:
-        """Whether it is closed even if one unknown of a member is left.
-
-        Inputs may be known or of few digits, or the server knows errors, by models of its choice.
-        """
-        return self.shared < self.members
+        return 2 * self.shared <= self.members * self.new
 
     @property
     def rounds(self) -> int | None:
@@ -239,17 +232,16 @@ class Count:
         """The verdict, in a line.
 
         >>> Count(20, 5, 2, 3).in_words()
-        'a sum of 20 numbers over 5 clients is open after 2 rounds in a row: 20 >= 2 x 5 unknowns'
+        'a sum of 20 numbers over 5 clients is open after 2 rounds in a row: 10 unknowns a round'
         """
-        told = f"a sum of {self.shared} numbers over {self.members} clients"
-        unknown = f"{self.new} x {self.members} unknowns"
         if self.closed:
-            firm = "firmly closed" if self.firm else "closed"
-            return f"{told} is {firm} by counting: {self.shared} < {unknown}"
-        if self.rounds is None:
-            return f"{told} is at the edge: {self.shared} = {unknown}"
-        after = f"{self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
-        return f"{told} is open after {after}: {self.shared} >= {unknown}"
+            verdict = "closed"
+        elif self.rounds is None:
+            verdict = "at the edge (half as many would be closed)"
+        else:
+            verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
+        told = f"a sum of {self.shared} numbers over {self.members} clients is {verdict}"
+        return f"{told}: {self.new * self.members} unknowns a round"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

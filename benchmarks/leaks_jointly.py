@@ -1,6 +1,6 @@
 """Masked sums over several rounds: what they determine, what our search finds, and the rule tried.
 
-    python benchmarks/leaks_jointly.py [--only four,rank,rule,digits] [--seeds 1]
+    python benchmarks/leaks_jointly.py [--only four,rank,...] [--seeds 1]
 
 All clients take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on the paper's stream
 (a delay line); the server has the sums mod 2^32 and what is public.
@@ -10,6 +10,7 @@ rank: shares of samples that the first T rounds determine, by rank at the truth.
 rule: the rule is M <= c. A stronger server than ours: it knows all samples before the last T
     rounds, the law of the AR(1) inputs and its theta = 0.9, and in `errors` each a = mu e, as if
     models of its choice had made them known. Shares of samples with any input determined to 0.05.
+independent: the same of one round and of independent inputs, where the rule is M <= c (L + 1) / 2.
 digits: inputs of 6 bits, all older samples known; each guess of the c new inputs is tried.
 """
 
@@ -29,7 +30,7 @@ from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import psofed
 from psofed.privacy import audit, view
 from psofed.privacy.attack import Reader
-from psofed.privacy.inversion import READ, Guess, InverseProblem, pose, spread
+from psofed.privacy.inversion import READ, Guess, InverseProblem, apart, pose, spread
 from psofed.stages.privacy import Privacy
 
 SEED, DIM, TAPS, WIDTH, THETA = 20, 200, 4, 2.0, 0.9
@@ -38,6 +39,7 @@ FOUR = (5, 20, 8), (7, 32, 8), (10, 40, 6)  # clients, M, rounds
 RANK = [(K, 40, T) for K in (10, 19, 20, 21, 30) for T in (1, 2, 3, 4, 8)]
 RULE = [(c, M, T) for c, M in ((10, 2), (10, 5), (6, 6), (10, 10), (20, 20), (10, 15), (10, 19))
         for T in (1, 4, 12)]  # fmt: skip
+APART = (10, 10), (10, 25), (10, 40), (10, 49), (10, 55)  # clients, M
 LEVELS, DIGITS = 64, [(3, M) for M in (2, 3, 4, 5)]
 
 
@@ -114,6 +116,21 @@ def rule(job: Any, seed: int) -> str:
     return "determined {:.1f} %, if errors are known {:.1f} %".format(*shares)
 
 
+def independent(job: Any, seed: int) -> str:
+    """The same of a sum of samples whose inputs are independent."""
+    clients, shared = job
+    seeds = Seeds(SEED, seed)
+    luck, features = seeds.generator("apart"), cosine(seeds, DIM, TAPS, WIDTH)
+    u, a = luck.standard_normal(clients * TAPS), ERROR * luck.standard_normal(clients)
+    entries, layout = luck.permutation(DIM)[:shared], apart(clients, TAPS)
+    noise = np.sqrt(clients / 12) / Privacy(masks=True).scale(clients)
+    change = a @ features(u[layout])[:, entries] + noise * luck.standard_normal(shared)
+    posed = pose(features, entries, change, layout, Guess(a=ERROR), noise)
+    unsure, told = (spread(each, u, a) for each in (posed, replace(posed, a=1e-9)))
+    shares = (100 * (left <= READ).mean() for left in (unsure, told))
+    return "determined {:.1f} %, if errors are known {:.1f} %".format(*shares)
+
+
 def digits(job: Any, seed: int) -> str:
     """Whether one guess of all new inputs, and no other, explains a round."""
     clients, shared = job
@@ -144,13 +161,13 @@ def digits(job: Any, seed: int) -> str:
 
 
 PARTS = {"four": (four, FOUR), "rank": (rank, RANK), "rule": (rule, RULE),
-         "digits": (digits, DIGITS)}  # fmt: skip
+         "independent": (independent, APART), "digits": (digits, DIGITS)}  # fmt: skip
 
 
 def main() -> None:
     """Print a line for each setting and seed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="four,rank,rule,digits")
+    parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()
     for name in asked.only.split(","):

@@ -63,17 +63,6 @@ def test_several_windows_of_different_samples_are_solved_together():
     assert misses(found, x).max() < 1e-5
 
 
-def test_inputs_that_are_known_already_leave_two_unknowns_of_a_delay_line():
-    problem, u, _ = planted(1, 4, line=True)
-    known = u.copy()
-    known[-1] = np.nan  # of the newest sample only its newest input is new
-    problem = replace(problem, known=known)
-    assert problem.unknowns == 2
-    found = invert(problem, Seeds(1).generator("luck"))
-    assert found.certain.all()
-    assert np.abs(found.x - u[problem.layout]).max() < READ
-
-
 def test_with_all_inputs_known_only_a_is_solved():
     problem, u, a = planted(2, 10)
     found = invert(replace(problem, known=u), Seeds(1).generator("luck"))

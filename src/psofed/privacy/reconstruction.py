@@ -24,13 +24,14 @@ Slot = tuple[int, int]  # a client and the round of one of its samples
 SPARE = 1  # equations beyond the unknowns, at least: with fewer, anything fits
 MOST, JOINT = 12, 4  # samples that are looked for at once, and rounds of a sum
 SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no chance
+AMPLE = 2  # equations of sums for an unknown, beyond which a fit beyond the noise is believed
 SMALL = 1e-3  # of the size of a change: more may not be left of it
 TRIES = 2  # sets of samples that are looked for after a contact
 STARTS, BATCHES, MANY = 48, 2, 4  # of more samples than MOST, many starts end in valleys
 NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
-LARGEST = 20  # samples of a search that no count justifies
+LARGEST = 10  # samples of a search that no count justifies
 KEPT = 4000  # equations that are remembered
 BLIND, FEW = 8, 10  # searches that no count justifies, and their samples (or c), at most
 
@@ -247,8 +248,8 @@ def no_chance(found: Inversion, rows: Equations, unknowns: int) -> bool:
     if found.fits:
         return bool(decades >= SURE)
     # Of many clients' unknowns, a search may end in a valley that is no solution.
-    alone = rows.who.shape[1] == 1
-    return bool(alone and decades >= SURER and share < SMALL)
+    ample = rows.who.shape[1] == 1 or len(rows) >= AMPLE * unknowns
+    return bool(ample and decades >= SURER and share < SMALL)
 
 
 def _oldest(rows: Equations, unread: dict[int, Array]) -> Array:

@@ -34,14 +34,12 @@ def _likelihood(method, level, planted, copies):
     random, k = np.random.default_rng(planted), np.arange(TRIALS)
     data = np.random.default_rng(5)
     real, told = stacked(method.client(), TRIALS), np.zeros(TRIALS)
-    guesses = [
-        stacked(method.client(), TRIALS) for _ in range(2)
-    ]  # of somebody who knows all but what is planted
+    # Of somebody who knows all but what is planted.
+    guesses = [stacked(method.client(), TRIALS) for _ in range(2)]
     for n in range(ROUNDS):
-        x, y = data.normal(size=4) if n else np.ones(4), 0.3 * data.normal()
+        x, y = data.normal(size=4), 0.3 * data.normal()
         canary = n < copies or level == "client"
-        x = np.ones(4) if canary and copies > 1 else x
-        y = 50.0 if canary else y
+        x, y = (np.ones(4) if copies > 1 else x, 50.0) if canary else (x, y)
         z = method.task.features(x)
         for client, here in ((real, planted), (guesses[0], False), (guesses[1], True)):
             if here or not canary:

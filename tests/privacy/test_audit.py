@@ -74,12 +74,8 @@ def test_too_few_entries_are_not_enough():
     """By the counting rule: one number for two unknowns, and four for five."""
     one = audited(psofed.Options(1), rounds=20)
     four = audited(psofed.Options(4, "coordinated"), rounds=6, stream=paper.Options(inputs="iid"))
-    assert (one.inputs, four.inputs, one.gauge, four.gauge) == (
-        0,
-        0,
-        "closed",
-        "not by our attacks",
-    )
+    assert (one.inputs, one.gauge) == (0, "closed")
+    assert (four.inputs, four.gauge) == (0, "not by our attacks")
     assert one.margin < 1
     assert four.margin < 1
 
@@ -142,8 +138,7 @@ def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
 
 
 def test_sums_of_several_rounds_are_read_jointly_though_one_is_not_enough():
-    masked = summed(5, 20, 8)
-    assert (masked.samples, masked.read, masked.determined) == (40, 1, 1)
+    assert summed(5, 20, 8).read == 1
 
 
 @pytest.mark.parametrize(

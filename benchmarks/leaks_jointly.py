@@ -7,6 +7,7 @@ All clients take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on 
 
 four: `psofed study privacy` on settings in which every single round is closed.
 rank: shares of samples that the first T rounds determine, by rank at the truth.
+closed: the same over 12 rounds, in settings that the rule calls closed.
 rule: the rule is M <= c. A stronger server than ours: it knows all samples before the last T
     rounds, the law of the AR(1) inputs and its theta = 0.9, and in `errors` each a = mu e, as if
     models of its choice had made them known. Shares of samples with any input determined to 0.05.
@@ -25,7 +26,7 @@ import numpy as np
 
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
-from psofed.experiment import Experiment
+from psofed.experiment import Experiment, Features
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import psofed
 from psofed.privacy import audit, view
@@ -39,16 +40,19 @@ FOUR = (5, 20, 8), (7, 32, 8), (10, 40, 6)  # clients, M, rounds
 RANK = [(K, 40, T) for K in (10, 19, 20, 21, 30) for T in (1, 2, 3, 4, 8)]
 RULE = [(c, M, T) for c, M in ((10, 2), (10, 5), (6, 6), (10, 10), (20, 20), (10, 15), (10, 19))
         for T in (1, 4, 12)]  # fmt: skip
+# Clients, cohort, M, D, mask: other cohorts in each round; windows that overlap by half; all of D.
+CLOSED = [(8, 6, 4, 200, "subset"), (12, 10, 6, 200, "block"), (10, 10, 6, 12, "subset"),
+          (10, 10, 6, 6, "subset"), (14, 10, 6, 6, "subset")]  # fmt: skip
 APART = (10, 10), (10, 25), (10, 40), (10, 49), (10, 55)  # clients, M
 LEVELS, DIGITS = 64, [(3, M) for M in (2, 3, 4, 5)]
 
 
-def audited(clients: int, shared: int, rounds: int, seed: int) -> Any:
+def audited(clients: int, shared: int, rounds: int, seed: int, **more: Any) -> Any:
     """What the tool says."""
-    experiment = Experiment(
-        clients=clients, cohort=clients, rounds=rounds, seed=seed, privacy=Privacy(masks=True),
-        methods=(psofed.Options(shared, "coordinated"),),
-    )  # fmt: skip
+    options = psofed.Options(shared, "coordinated", mask=more.pop("mask", "subset"))
+    setting = {"clients": clients, "cohort": clients, "methods": (options,)} | more
+    privacy = Privacy(masks=True)
+    experiment = Experiment(rounds=rounds, seed=seed, privacy=privacy, **setting)
     seen = view.play(view.deployed(experiment, 0, Deploy()), rounds)
     return audit.of_view(seen, audit.whom(seen, clients), "", lambda name: lambda done, of: None)
 
@@ -61,15 +65,22 @@ def four(job: Any, seed: int) -> str:
     return f"{shares} of {found.samples}; {found.gauge}; {taken:.0f} s"
 
 
-def rank(job: Any, seed: int) -> str:
+def rank(job: Any, seed: int, **more: Any) -> str:
     """Determined alone: nothing is searched."""
     kept, Reader._solve = Reader._solve, lambda reader: None  # type: ignore[method-assign]
     fit, Reader._best_fit = Reader._best_fit, lambda *_: None  # type: ignore[method-assign]
     try:
-        found = audited(*job, seed)
+        found = audited(*job, seed, **more)
     finally:
         Reader._solve, Reader._best_fit = kept, fit  # type: ignore[method-assign]
-    return f"determined {100 * found.determined:.1f} %"
+    return f"determined {100 * found.determined:.1f} %, {found.gauge}"
+
+
+def closed(job: Any, seed: int) -> str:
+    """The same in settings that the rule calls closed, with sums over more than `least` clients."""
+    clients, cohort, shared, dim, mask = job
+    more = {"cohort": cohort, "features": Features(dim=dim), "mask": mask}
+    return rank((clients, shared, 12), seed, **more)
 
 
 def sums(clients: int, shared: int, rounds: int, seed: int) -> tuple[InverseProblem, Any, Any]:
@@ -160,8 +171,9 @@ def digits(job: Any, seed: int) -> str:
     return f"{found}; the best is {'' if best else 'not '}true"
 
 
-PARTS = {"four": (four, FOUR), "rank": (rank, RANK), "rule": (rule, RULE),
-         "independent": (independent, APART), "digits": (digits, DIGITS)}  # fmt: skip
+PARTS = {"four": (four, FOUR), "rank": (rank, RANK), "closed": (closed, CLOSED),
+         "rule": (rule, RULE), "independent": (independent, APART),
+         "digits": (digits, DIGITS)}  # fmt: skip
 
 
 def main() -> None:

@@ -2,15 +2,15 @@
 
     python benchmarks/leaks_jointly.py [--only read,rank,...] [--seeds 1]
 
-All clients take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on the paper's stream
+All clients (but in `closed`) take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on the paper's stream
 (a delay line); the server has the sums mod 2^32 and what is public.
 
 read, ten: `psofed study privacy` on settings in which no round alone is enough; ten takes minutes.
 rank: shares of samples that the first T rounds determine, by rank at the truth.
 closed: the same over 12 rounds, in settings that the rule calls closed.
 rule: the rule is M <= c. A stronger server than ours: it knows all samples before the last T
-    rounds, the law of the AR(1) inputs and its theta = 0.9, and in `errors` each a = mu e, as if
-    models of its choice had made them known. Shares of samples with any input determined to 0.05.
+    rounds, the law of the AR(1) inputs and its theta = 0.9; for the second number also each
+    a = mu e, as if models of its choice had made them known. Shares of samples, to READ.
 independent: the same of one round and of independent inputs, where the rule is M <= c (L + 1) / 2.
 digits: inputs of 6 bits, all older samples known; each guess of the c new inputs is tried.
 """

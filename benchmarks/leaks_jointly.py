@@ -2,8 +2,8 @@
 
     python benchmarks/leaks_jointly.py [--only read,rank,...] [--seeds 1]
 
-All clients (but in `closed`) take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on the paper's stream
-(a delay line); the server has the sums mod 2^32 and what is public.
+All clients (but in `closed`) take part in each round of PSO-Fed, coordinated, D = 200, L = 4, on
+the paper's stream (a delay line); the server has the sums mod 2^32 and what is public.
 
 read, ten: `psofed study privacy` on settings in which no round alone is enough; ten takes minutes.
 rank: shares of samples that the first T rounds determine, by rank at the truth.

@@ -145,11 +145,10 @@ def test_sums_of_several_rounds_are_read_jointly_though_one_is_not_enough():
 )
 def test_sums_determine_as_many_samples_as_the_counting_rule_says(setting, monkeypatch):
     monkeypatch.setattr(Reader, "_solve", lambda reader: None)
-    *sizes, share = setting
-    found = summed(*sizes)
+    (clients, _, rounds, share), found = setting, summed(*setting[:3])
     assert found.determined == pytest.approx(share, abs=0.05)
-    first = replace(found.count, members=sizes[0]).rounds
-    assert (first is not None and sizes[2] >= first) == share
+    first = replace(found.count, members=clients).rounds
+    assert (first is not None and rounds >= first) == share
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():

@@ -84,6 +84,7 @@ def test_what_is_given_is_written_and_read_again_and_nothing_else_is(changes, tm
 def test_the_private_presets_are_near_the_same_methods_without_masks_and_noise(name):
     private = replace(experiments.parse(preset(name)), runs=1, rounds=600, test_samples=200)
     assert Deployment(private).masked
+    assert private.counts[0].closed
     assert private.privacy.epsilon == 4
     curves = [montecarlo.run(e, progress=False) for e in (private, replace(private, privacy=None))]
     assert 0 < curves[0].mse_db[0, -1] - curves[1].mse_db[0, -1] < 2

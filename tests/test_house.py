@@ -51,6 +51,7 @@ RAISED = {  # capability: modules, lines
     "the check names what an incomplete plug-in lacks": (0, 40),
     "inputs may grow; hours of 1 to 24; remarks between rows": (0, 70),
     "a theory of samples that are correlated in time, and its caveat elsewhere": (1, 316),
+    "sums of several rounds are read jointly; epsilon of a measurement": (0, 305),
 }
 
 

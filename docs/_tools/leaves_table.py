@@ -31,7 +31,8 @@ float32. *T* is the mean number of samples that a client has seen since its prev
 *Unknowns* are their inputs and labels, (L + 1) T numbers; where inputs are the last L values of a
 signal, each sample adds one new value, 2 T + L - 1 unknowns in all. *Fresh* entries come down and
 go up at the same contact, so that they tell of the newest sample alone. "Not attacked" says that
-nobody has tried, "not read" that our attack failed; neither says that it is safe.
+nobody has tried, "not read" that our attack failed; neither says that it is safe. Masked sums of
+these cohorts are *open* or *closed* by the counting rule.
 [Privacy](privacy.md) explains the attacks, masks and noise.
 """
 ROUNDS, CLIENTS = 120, 8  # that are played; what is counted does not depend on more clients
@@ -181,6 +182,13 @@ def masked(options: Options) -> str:
     return "no"
 
 
+def verdict(options: Options) -> str:
+    """Whether sums are closed by the counting rule, over the fewest members that they may have."""
+    form = options if masked(options) == "yes" else coordinated(options)
+    (count,) = Experiment(methods=(form,), privacy=Privacy(masks=True)).counts
+    return "closed" if count.closed else "open"
+
+
 def noised(options: Options) -> str:
     """Whether noise is accepted: "yes", "client level" only, or "no"."""
     levels: tuple[tuple[Level, str], ...] = (("sample", "yes"), ("client", "client level"))
@@ -214,7 +222,7 @@ def section() -> str:
         found, masks = count(options), masked(options)
         cells = [f"[{options.title()}](#{name})", found.upload]
         cells += [*map(_short, found[1:]), words.tells]
-        summed = f"{masks}: {_short(Experiment().cohort * found.unknowns)} unknowns"
+        summed = masks if masks == "no" else f"{masks}: {verdict(options)}"
         cells += [words.read, f"no: {words.masks}" if masks == "no" else summed, noised(options)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import feature_table, plugins, schema
 from psofed.federation import membership as fleet
-from psofed.federation.contract import Method, Task
+from psofed.federation.contract import Method, Task, exchanged
 from psofed.federation.feature_table import Features as Features
 from psofed.federation.foreign import PROBES
 from psofed.federation.learners import lms
@@ -31,7 +31,7 @@ from psofed.settings import Settings, no_features, no_targets
 from psofed.stages import privacy as private
 from psofed.stages.mix import MixOptions
 from psofed.stages.noise import noise_of
-from psofed.stages.privacy import Mechanism
+from psofed.stages.privacy import Count, Mechanism
 from psofed.stages.surroundings import Surroundings, start
 from psofed.streams import contract
 from psofed.streams.contract import about, measured
@@ -151,8 +151,9 @@ class Experiment(Settings):
         longest = self.features.longest if self.learner.featured else None
         mix = self.mix if self.judge == "personal" else None
         return Surroundings(
-            self.check, self.privacy, self.attack, self.defence, self.rounds, longest, mix
-        )
+            self.check, self.privacy, self.attack, self.defence, self.rounds, longest,
+            contract.copies(self.stream), mix,
+        )  # fmt: skip
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
         """The map from x to z of one run, common to all clients: features, or the inputs."""
@@ -208,9 +209,28 @@ class Experiment(Settings):
         found: dict[int, Mechanism | None] = {}
         for places, part in self.parts():
             task = part.task(0)
-            known = task, self.privacy, self.rounds, part.around.longest
+            around = part.around
+            known = task, self.privacy, self.rounds, around.longest, around.copies
             found |= {j: noise_of(o, *known) for j, o in zip(places, part.methods, strict=True)}
         return [found[j] for j in range(len(self.methods))]
+
+    @property
+    def counts(self) -> list[Count]:
+        """What uploads of each method tell by counting: of one client, or of a sum.
+
+        What was measured has few digits, so that inputs of a table are no unknowns.
+        """
+        masks = self.privacy is not None and self.privacy.masks
+        members = self.privacy.fewest(self.cohort) if masks and self.privacy is not None else 1
+        found = contract.origins(self.stream)
+        lags = {(name, lag) for name, lag in found if lag is not None}
+        fresh = 0 if measured(self.stream) else sum(lag == 0 for _, lag in lags)
+        told: dict[int, Count] = {}
+        for places, part in self.parts():
+            for j, method in zip(places, part.start(part.task(0)), strict=True):
+                shared = int(exchanged(method, up=True).shape[-1])
+                told[j] = Count(shared, members, 1 + fresh, len(lags) - fresh)
+        return [told[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""

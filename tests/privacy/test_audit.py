@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from psofed.experiment import Experiment
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.privacy import attack, audit, view
+from psofed.privacy.reconstruction import Reader
 from psofed.privacy.view import Contact, ServerView
 from psofed.rivals import raw, structured, topk
 from psofed.stages.privacy import Privacy
@@ -28,9 +29,9 @@ def played(options, rounds=10, wire="float32", **changes):
     return view.play(view.deployed(experiment, 0, Deploy(wire=wire)), rounds)
 
 
-def audited(options, rounds=10, clients=1, **changes):
+def audited(options, rounds=10, attacked=1, **changes):
     seen = played(options, rounds, **changes)
-    return audit.of_view(seen, audit.whom(seen, clients), "it", told)
+    return audit.of_view(seen, audit.whom(seen, attacked), "it", told)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,8 @@ def test_too_few_entries_are_not_enough():
     """By the counting rule: one number for two unknowns, and four for five."""
     one = audited(psofed.Options(1), rounds=20)
     four = audited(psofed.Options(4, "coordinated"), rounds=6, stream=paper.Options(inputs="iid"))
-    assert (one.inputs, one.gauge) == (four.inputs, four.gauge) == (0, "not by our attacks")
+    assert (one.inputs, one.gauge) == (0, "closed")
+    assert (four.inputs, four.gauge) == (0, "not by our attacks")
     assert one.margin < 1
     assert four.margin < 1
 
@@ -95,7 +97,7 @@ def test_inputs_that_are_windows_of_a_series_tell_more():
 def test_between_contacts_the_newest_sample_is_seen_alone():
     """Entries that go down and come up in one contact have changed by one sample."""
     found = audited(
-        psofed.Options(40), rounds=60, clients=2, cohort=1, stream=paper.Options(inputs="iid")
+        psofed.Options(40), rounds=60, attacked=2, cohort=1, stream=paper.Options(inputs="iid")
     )
     assert found.margin < 1
     assert found.fresh > 5
@@ -121,20 +123,39 @@ def test_what_has_no_attack_is_not_called_safe():
         assert why in found.note
 
 
+def summed(clients, shared, rounds):
+    who = {"clients": clients, "cohort": clients, "privacy": Privacy(masks=True)}
+    return audited(psofed.Options(shared, "coordinated"), rounds, **who)
+
+
 def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
-    masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
-    assert (masked.attack, masked.inputs) == (attack.SUMS, 0)
-    assert masked.unknowns == 50 > masked.equations
-    assert masked.searches == 0
+    masked = summed(10, 6, 6)
+    assert (masked.attack, masked.inputs, masked.gauge) == (attack.SUMS, 0, "closed")
+    assert masked.unknowns == 25 > masked.equations > masked.searches == 0
     assert masked.note.startswith(attack.UNTRIED)  # by counting, and it says so
     assert "searches were made anyway" in masked.note
+
+
+def test_sums_of_several_rounds_are_read_jointly_though_one_is_not_enough():
+    assert summed(5, 20, 8).read == 1
+
+
+@pytest.mark.parametrize(
+    "setting", [(10, 40, 3, 1), (10, 20, 4, 0), (20, 10, 6, 0), (4, 12, 3, 1), (4, 12, 2, 0)]
+)
+def test_sums_determine_as_many_samples_as_the_counting_rule_says(setting, monkeypatch):
+    monkeypatch.setattr(Reader, "_solve", lambda reader: None)
+    (clients, _, rounds, share), found = setting, summed(*setting[:3])
+    assert found.determined == pytest.approx(share, abs=0.05)
+    first = replace(found.count, members=clients).rounds
+    assert (first is not None and rounds >= first) == share
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():
     """Four samples of five numbers each are in 200 sums: masks need a cohort, or partial sharing."""
     masked = audited(onlinefed.Options(), rounds=4, cohort=4, privacy=Privacy(masks=True))
     assert masked.inputs > 0.8
-    assert masked.margin == 10
+    assert masked.margin == pytest.approx(200 / 15.75)  # of a delay line
 
 
 @pytest.mark.parametrize(("epsilon", "read"), [(4.0, 0.0), (1e8, 1.0)])

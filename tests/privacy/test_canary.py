@@ -18,29 +18,28 @@ from psofed.stages.privacy import Level
 TRIALS, ROUNDS, CONFIDENCE = 20_000, 6, 0.99
 
 
-def planted(level: Level, part: float) -> tuple[float, float]:
+def planted(level: Level, part: float, copies: int = 1) -> tuple[float, float]:
     """Epsilon as it is stated, and as an attack proves it, with this part of the noise."""
     privacy = Privacy(epsilon=3.0, level=level, clip_error=0.5, clip_change=0.4)
     privacy = replace(privacy, uploads=ROUNDS if level == "client" else None)
     features = Features("exponential", dim=10, width=1.5)  # |z| = 1: the bound is reached
     method, _ = prepare(small(PSOFed(5, "coordinated"), features=features, privacy=privacy))
     method.sigma = method.sigma * part
-    there, without = (_likelihood(method, level, b) for b in (True, False))
-    return method.noise.planned, _proven(there, without, privacy.delta)
+    there, without = (_likelihood(method, level, b, copies) for b in (True, False))
+    return replace(method.noise, copies=copies).measurement, _proven(there, without, privacy.delta)
 
 
-def _likelihood(method, level, planted):
+def _likelihood(method, level, planted, copies):
     """The logarithm of the likelihood ratio of what many clients sent, all with the same data."""
     random, k = np.random.default_rng(planted), np.arange(TRIALS)
     data = np.random.default_rng(5)
     real, told = stacked(method.client(), TRIALS), np.zeros(TRIALS)
-    guesses = [
-        stacked(method.client(), TRIALS) for _ in range(2)
-    ]  # of somebody who knows all but what is planted
+    # Of somebody who knows all but what is planted.
+    guesses = [stacked(method.client(), TRIALS) for _ in range(2)]
     for n in range(ROUNDS):
         x, y = data.normal(size=4), 0.3 * data.normal()
-        canary = n == 0 or level == "client"
-        y = 50.0 if canary else y
+        canary = n < copies or level == "client"
+        x, y = (np.ones(4) if copies > 1 else x, 50.0) if canary else (x, y)
         z = method.task.features(x)
         for client, here in ((real, planted), (guesses[0], False), (guesses[1], True)):
             if here or not canary:
@@ -84,3 +83,9 @@ def test_an_attack_proves_less_than_is_stated_but_not_nothing(level):
 def test_with_a_quarter_of_the_noise_it_proves_more(level):
     stated, proven = planted(level, 0.25)
     assert proven > stated
+
+
+def test_a_measurement_in_several_samples_is_told_more_than_a_sample():
+    stated, proven = planted("sample", 1.0, copies=4)
+    assert stated == pytest.approx(15.79, abs=0.01)
+    assert 3.0 < proven < stated

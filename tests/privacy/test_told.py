@@ -52,7 +52,8 @@ def test_a_client_with_a_budget_tells_nothing_that_has_no_noise(tmp_path):
 
 
 def test_a_run_says_what_it_promises_and_to_whom():
-    experiment = Experiment(privacy=Privacy(epsilon=4.0), methods=(PSOFed(5),), rounds=100)
-    told = promise(experiment, 0)["words"]
-    assert told.startswith("epsilon 4 at delta 1e-05 for each sample; noise sigma")
+    methods, privacy = (PSOFed(5, "coordinated"),), Privacy(epsilon=4.0, masks=True)
+    told = promise(Experiment(privacy=privacy, methods=methods, rounds=100, cohort=10), 0)["words"]
+    assert told.startswith("a sum of 5 numbers over 6 clients is closed: 12 unknowns a round")
+    assert "epsilon 4 at delta 1e-05 for each sample, 22 for a measurement, which is in 4" in told
     assert promise(small(PSOFed(3)), 0) is None

@@ -18,17 +18,19 @@ from psofed.federation.stage import around
 from psofed.methods import memofed
 from psofed.privacy.inversion import Guess
 from psofed.privacy.reconstruction import Reader, Recovered, common_models, labelled
-from psofed.privacy.view import ServerView, decoded
+from psofed.privacy.view import Contact, ServerView, decoded
 from psofed.rivals import structured, topk
 from psofed.stages.code import Coded
+from psofed.stages.privacy import Count
 from psofed.streams import contract
-from psofed.streams.contract import measured
-from psofed.streams.synthetic import Autoregressive, Independent, Synthetic
+from psofed.streams.contract import measured, origins
 from psofed.streams.table import Options as TableStream
 
-Gauge = Literal["readable", "partly", "not by our attacks"]
+Gauge = Literal["readable", "partly", "determined", "not by our attacks", "closed"]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
+SOME = 0.01  # share of the samples that are determined: if none is, some seem to be, by the guess
 MOST_OF = 0.9  # share of the samples: a method of which more are read is readable
+EACH = -1  # whose samples in a sum are found is not known
 FOLLOWED, SUMS, SENT = "following the model", "sums over cohorts", "samples are sent"
 UNTRIED = "too few equations for the unknowns, or changes lost in the noise"
 
@@ -54,6 +56,8 @@ class MethodAudit:
     note: str = ""  # why it was not attacked, or what else is to be said
     read: float = 0.0  # share of samples whose x and y are both read
     inputs: float = 0.0  # share of samples whose x is read
+    determined: float = float("nan")  # share whose x follows from the equations; NaN: not computed
+    count: Count | None = None  # the counting rule, for this method
     error: float = float("nan")  # median over those of the largest error of x, in deviations
     chance: float = 0.0  # `inputs` of a server that guesses the mean
     samples: int = 0
@@ -75,16 +79,22 @@ class MethodAudit:
         """In words."""
         if self.read >= MOST_OF:
             return "readable"
-        return "partly" if self.inputs > 2 * self.chance else "not by our attacks"
+        if self.inputs > 2 * self.chance:
+            return "partly"
+        if self.determined > SOME:
+            return "determined"
+        closed = self.attack in (FOLLOWED, SUMS) and self.count is not None and self.count.closed
+        return "closed" if closed else "not by our attacks"
 
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """What an attack found: samples by client (-1: of a cohort), and how much it had to go by."""
+    """What an attack found: samples by client (EACH: of any), and how much it had to go by."""
 
     counts: MethodAudit
     learned: dict[int, list[int]]  # by client, the rounds whose samples messages depend on
     samples: dict[int, list[Recovered]] = field(default_factory=dict)
+    readers: list[Reader] = field(default_factory=list)  # with the equations that there were
 
 
 def attack(
@@ -96,7 +106,7 @@ def attack(
         return _sent(view, clients)
     if why := not_attacked(view):
         return Reconstruction(MethodAudit(note=why), {k: _rounds(view, k) for k in clients})
-    return _sums(view, report) if view.masked else _followed(view, clients, report)
+    return _followed(view, clients, report)
 
 
 def not_attacked(view: ServerView) -> str:
@@ -149,76 +159,57 @@ def guess(view: ServerView) -> Guess:
     return Guess.of(contract.snapshot(stream, other, "guess", EXAMPLES, EXAMPLES).x)
 
 
-def _delayed(view: ServerView) -> bool:
-    """Whether consecutive inputs are windows of one series, so that a sample brings one number."""
-    stream = view.plan.experiment.stream
-    source = stream.source if isinstance(stream, Synthetic) else None
-    return isinstance(source, Autoregressive) and not isinstance(source, Independent)
-
-
 def _followed(
     view: ServerView, clients: Sequence[int], report: Callable[[int, int], None]
 ) -> Reconstruction:
-    """Each client by itself, from its first contact on."""
-    prior, line, method, stream = guess(view), _delayed(view), view.method, view.plan.experiment
+    """Each client by itself from its first contact on; of sums, all who are in them at once."""
+    method, stream = view.method, view.plan.experiment.stream
     # A table has a warm-up, as its file says, before clients learn.
-    begin = stream.stream.first if isinstance(stream.stream, TableStream) else 0
+    begin = stream.first if isinstance(stream, TableStream) else 0
+    # Whether nothing that came down is missing; in round 0 that is w_0, as it has.
+    missed = {int(k) for n in range(1, view.first) for k in method.task.cohorts.cohort(n)}
+    known = np.array([k not in missed for k in range(method.task.clients)])
+    groups: dict[int, tuple[Contact, ...]] = {k: view.of(k) for k in clients}
+    if view.masked:
+        groups = {EACH: view.contacts}
+    count = method.task.cohorts.size if view.masked else 1
+    total, done = sum(map(len, groups.values())), 0
     readers, samples = {}, {}
-    total, done = sum(len(view.of(k)) for k in clients), 0
-    for k in clients:
-        # Whether nothing that came down is missing; in round 0 that is w_0, as it has.
-        cohorts = method.task.cohorts
-        known = not any(k in cohorts.cohort(n) for n in range(1, view.first))
-        luck = Seeds(0).generator("audit", client=k)
-        readers[k] = Reader(method, prior, luck, line, known, begin=begin)
-        met = [decoded(method, contact, masked=False) for contact in view.of(k)]
-        for exchanged in met:
-            readers[k].meet(exchanged)
+    for key, contacts in groups.items():
+        luck, met = Seeds(0).generator("audit", client=max(key, 0)), []
+        reader = Reader(method, guess(view), luck, origins(stream), known, count, begin)
+        for contact in contacts:
             done += 1
+            try:
+                met.append(decoded(method, contact, view.masked))
+            except ValueError:  # masks that do not cancel: somebody of the cohort is missing
+                met.append(decoded(method, replace(contact, up=b""), view.masked))
+            reader.meet(met[-1])
             report(done, total)
         models = common_models(view, [each.n for each in met])
-        samples[k] = labelled(view, readers[k], met, models)
-    return _reconstruction(FOLLOWED, samples, readers, total)
-
-
-def _sums(view: ServerView, report: Callable[[int, int], None]) -> Reconstruction:
-    """A cohort at once: of its sums, each client adds one term to each round's."""
-    method, size = view.method, view.method.task.cohorts.size
-    everyone = size == method.task.clients and view.first <= 1
-    reader = Reader(method, guess(view), Seeds(0).generator("audit"), known=everyone, count=size)
-    met, models = [], common_models(view, [each.n for each in view.contacts])
-    for i, contact in enumerate(view.contacts):
-        try:
-            met.append(decoded(method, contact, masked=True))
-        except ValueError:  # masks that do not cancel: somebody of the cohort is missing
-            continue
-        reader.meet(met[-1])
-        report(i + 1, len(view.contacts))
-        if not everyone:
-            reader.against(met[-1], models[contact.n])
-            reader.track.value[:] = np.nan  # the next cohort is another one
-    samples = labelled(view, reader, met, models)
-    found = _reconstruction(SUMS, {-1: samples}, {-1: reader}, len(met))
-    members = {k for contact in view.contacts for k in contact.clients}
-    return replace(found, learned={k: _rounds(view, k) for k in members})
+        samples[key], readers[key] = labelled(view, reader, met, models), reader
+    name = SUMS if view.masked else FOLLOWED
+    return _reconstruction(name, samples, list(readers.values()), total)
 
 
 def _reconstruction(
-    name: str, samples: dict[int, list[Recovered]], readers: dict[int, Reader], contacts: int
+    name: str, samples: dict[int, list[Recovered]], readers: list[Reader], contacts: int
 ) -> Reconstruction:
     each = max(contacts, 1)
-    equations, unknowns = (np.sum([r.counted for r in readers.values()], axis=0) / each).tolist()
-    fresh, searches, blind = (
-        sum(getattr(reader, key) for reader in readers.values())
-        for key in ("fresh", "searches", "blind")
+    equations, unknowns, fresh, searches, blind = (
+        sum(getattr(reader, key) for reader in readers)
+        for key in ("equations", "unknowns", "fresh", "searches", "blind")
     )
-    rounds = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
-    learned = {k: [n for n in found if n <= readers[k].last] for k, found in rounds.items()}
-    if not equations and not blind:
+    learned: dict[int, list[int]] = {}
+    for reader in readers:
+        for k, n in reader.slots:
+            if n <= reader.last.get(k, -1):
+                learned.setdefault(k, []).append(n)
+    if not equations:
         return Reconstruction(MethodAudit(note="nothing has come up in these rounds"), learned)
     note = "" if searches else f"{UNTRIED}; {blind} searches were made anyway"
     counts = MethodAudit(
-        attack=name, note=note, contacts=contacts, equations=equations, unknowns=unknowns,
-        fresh=fresh / each, searches=searches,
+        attack=name, note=note, contacts=contacts, equations=equations / each,
+        unknowns=unknowns / each, fresh=fresh / each, searches=searches,
     )  # fmt: skip
-    return Reconstruction(counts, learned, samples)
+    return Reconstruction(counts, learned, samples, readers)

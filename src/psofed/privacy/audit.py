@@ -5,19 +5,22 @@ It is the only place that sees what an attack found and what the samples were.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import onlinefed, psofed
-from psofed.privacy.attack import MethodAudit, ReadColumn, Reconstruction, attack
-from psofed.privacy.reconstruction import Recovered
-from psofed.privacy.view import ServerView, TrueSamples, deployed, play, truth
+from psofed.privacy.attack import EACH, MethodAudit, ReadColumn, Reconstruction, attack
+from psofed.privacy.inversion import READ, spread
+from psofed.privacy.reconstruction import Reader, Recovered, Slot
+from psofed.privacy.view import ServerView, TrueSamples, decoded, deployed, play, truth
 from psofed.streams.contract import Stream, about
 from psofed.streams.table import Options as TableStream
 
@@ -25,10 +28,14 @@ Reporter = Callable[[str], Callable[[int, int], None]]
 CONTACTS, BLOCKS = 20, 3  # contacts of a client and uploads until which rounds are played
 CLIENTS = 3  # that are attacked
 WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
+RANKED = 700  # unknowns, at most, of whose equations the rank is computed
 SHOWN = 3  # samples that are shown next to the truth
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
+    ' "determined": another search could find what ours has not. "closed": a round has at'
+    " most half as many numbers as its newest samples have unknowns, which no number of rounds"
+    " makes up for; who knows errors, by models of his choice, may still read the rest."
 )
 
 
@@ -101,14 +108,70 @@ def whom(view: ServerView, count: int) -> list[int]:
     return met if view.masked else met[:count]
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # small matrices
 def of_view(view: ServerView, clients: list[int], title: str, report: Reporter) -> MethodAudit:
     """Attack a view, then judge it by the samples that its plan has."""
     name = view.plan.world.methods[0].name
     if not clients:
         return MethodAudit(title, name, note="nobody has taken part in these rounds")
     found = attack(view, clients, report(f"attacking {title}"))
-    judged = judge(found, truth(view.plan, clients, view.stop), view.plan.experiment.stream)
-    return replace(judged, title=title, name=name, bytes_up=view.bytes_up)
+    true = truth(view.plan, clients, view.stop)
+    judged = judge(found, true, view.plan.experiment.stream)
+    return replace(
+        judged, title=title, name=name, bytes_up=view.bytes_up,
+        determined=determined(found, view, true), count=view.plan.world.counts[0],
+    )  # fmt: skip
+
+
+def determined(attacked: Reconstruction, view: ServerView, truth: TrueSamples) -> float:
+    """The share of samples that the equations of the first rounds determine, by rank at the truth.
+
+    Noise and guess leave their inputs a deviation below READ (Cramer and Rao), which needs no
+    search; of all rounds jointly, as long as there are at most RANKED unknowns.
+    """
+    shares, a = [], _steps(view, truth)
+    for reader in attacked.readers:
+        slots, rows = _first(reader, a)
+        if slots:
+            problem = reader.posed(slots, rows, {})
+            u = np.empty(len(problem.known))
+            u[problem.layout] = np.array([truth[k][0][n] for k, n in slots])
+            shares.append(spread(problem, u, np.array([a[slot] for slot in slots])) <= READ)
+    return float(np.concatenate(shares).mean()) if shares else float("nan")
+
+
+def _first(reader: Reader, learned: Collection[Slot]) -> tuple[list[Slot], Any]:
+    """As many of the first samples as the rank is computed of, and the equations about them."""
+    found: tuple[list[Slot], Any] = [], None
+    rows = reader.told
+    for n in np.unique(rows.until) if rows is not None else ():
+        assert rows is not None
+        some = rows[rows.until <= n]
+        slots = [slot for slot in reader.slots if slot[1] <= n and slot in learned]
+        held = some.holding(*np.array(slots).T).any(axis=0)
+        slots = [slots[i] for i in np.flatnonzero(held)]
+        if len(reader.names(slots)) + len(slots) > RANKED:
+            break
+        found = slots, some
+    return found
+
+
+def _steps(view: ServerView, truth: TrueSamples) -> dict[tuple[int, int], float]:
+    """a = mu e of each true sample (k, n), by eq. (9) and (10) from what came down."""
+    method, found = view.method, {}
+    for k, (x, y) in truth.items():
+        down = {each.n: decoded(method, replace(each, up=b""), view.masked) for each in view.of(k)}
+        w = np.asarray(method.task.initial(), np.float64).copy()
+        z = np.asarray(method.task.features(x.astype(method.task.dtype)), np.float64)
+        learning = range(len(y)) if method.idle else sorted(down)
+        for n in learning:
+            if n in down:
+                w[down[n].down] = down[n].before
+            if np.isfinite(y[n]):
+                before = w.copy()
+                method.task.learner.learn(w, z[n], np.float64(y[n]), method.step)
+                found[k, n] = float((w - before) @ z[n] / max(z[n] @ z[n], 1e-300))
+    return found
 
 
 def judge(attacked: Reconstruction, truth: TrueSamples, stream: Stream) -> MethodAudit:
@@ -146,7 +209,7 @@ def compared(attacked: Reconstruction, truth: TrueSamples) -> tuple[Array, Array
             said.setdefault((k, sample.n), []).append(sample)
     found = np.full_like(true, np.nan)
     for i, (k, n, row) in enumerate(rows):
-        of = said.get((k, n), []) + said.get((-1, n), [])
+        of = said.get((k, n), []) + said.get((EACH, n), [])
         options = np.array([np.append(sample.x, sample.y) for sample in of])
         if len(options):
             away = np.abs(options[:, :-1] - row[:-1]) / scale[:-1]

@@ -27,6 +27,7 @@ HOLD, HELD = 0.05, 12  # the guess weighs as with noise of this part of the chan
 STEPS = 300  # steps after that
 LEAP = 2.0  # deviations that an input moves in a step, at most
 GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part within this number of steps
+ENDS = 6  # of so many starts it is said where they end
 EXACT = 1e-15  # the least noise of a change: float64 itself
 NUDGE = 1e-5  # of central differences, where there is no formula: errors of about 1e-10
 # x [..., L] to z [..., E] and its slopes [..., L, E], in float64.
@@ -153,6 +154,7 @@ class Inversion:
     spread: Array  # [T] deviation of the inputs that noise and guess leave, over the guess's
     rivals: int  # other solutions that fit as well and differ
     certain: Array  # [T] whether term t is known to READ, and the same in all that fit
+    ends: Array  # [R, U] where the best starts have ended
 
     @property
     def fits(self) -> bool:
@@ -219,6 +221,12 @@ def search(problem: InverseProblem, u: Array) -> Point:
     """Levenberg-Marquardt from all starts at once; the guess holds them at first, then lets go."""
     held = _descend(problem, u, max(HOLD * _size(problem), 1.0), HELD)
     return _descend(problem, held.u, 1.0, STEPS)
+
+
+def refined(problem: InverseProblem, u: Array) -> Inversion:
+    """The best of the solutions that are nearest to each of u [R, U]."""
+    point = _descend(problem, u, 1.0, STEPS)
+    return _judged(problem, point.u, point.a, point.misfit)
 
 
 def _size(problem: InverseProblem) -> float:
@@ -340,4 +348,4 @@ def _judged(problem: InverseProblem, u: Array, a: Array, misfit: Array) -> Inver
     clear = fits[0] and problem.equations > problem.unknowns
     certain = (unsure <= READ / 3) & clear & same[fits].all(axis=0)
     rivals = int((~same[fits].all(axis=1)).sum())
-    return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain)
+    return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain, u[:ENDS])

@@ -6,14 +6,15 @@ judge only.
 Both ends know w_0, features, windows and step. An entry whose value was known after sample s (it
 went up then) or before sample s (it came down) and that comes up after sample n has changed by the
 sum of a_t z(x_t) over the samples t between: eq. (10), a_t = mu e_t. Downloads overwrite (eq. 9),
-so entries that go down and come up in the same contact have changed by one sample alone.
+so entries that go down and come up in the same contact have changed by one sample alone. Under
+masks the same holds for the sum over a cohort; who sends alone is a cohort of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,19 +88,19 @@ def seen(plan: Deployment, contacts: Iterable[Contact], first: int, stop: int) -
     rounds: dict[int, list[Contact]] = {}
     for each in view.contacts:
         rounds.setdefault(each.n, []).append(each)
-    # With fewer than all of a cohort the masks do not cancel: that round tells nothing.
     size = plan.method().task.cohorts.size
-    sums = (_summed(cohort) for cohort in rounds.values() if len(cohort) == size)
-    return replace(view, contacts=tuple(each for each in sums if each is not None))
+    return replace(view, contacts=tuple(_summed(cohort, size) for cohort in rounds.values()))
 
 
-def _summed(cohort: list[Contact]) -> Contact | None:
-    ups = [each.up for each in cohort]
-    if any(up in (b"", payload.NOTHING) or len(up) != len(ups[0]) for up in ups):
-        return None
-    total = masks.added(np.stack([np.frombuffer(up, "<u4") for up in ups]))
+def _summed(cohort: list[Contact], size: int) -> Contact:
+    """With fewer than all of a cohort the masks do not cancel: nothing comes up."""
+    ups, total = [each.up for each in cohort], b""
+    lengths = {0 if up == payload.NOTHING else len(up) for up in ups}
+    if len(cohort) == size and len(lengths) == 1 and 0 not in lengths:
+        words = np.stack([np.frombuffer(up, "<u4") for up in ups])
+        total = masks.added(words).astype("<u4").tobytes()
     members = tuple(k for each in cohort for k in each.clients)
-    return Contact(cohort[0].n, members, cohort[0].down, total.astype("<u4").tobytes())
+    return Contact(cohort[0].n, members, cohort[0].down, total)
 
 
 def deployed(experiment: Experiment, j: int, deploy: Deploy) -> Deployment:
@@ -135,10 +136,34 @@ def truth(plan: Deployment, clients: list[int], stop: int) -> TrueSamples:
     return {k: replay(plan.world, k)(0, stop) for k in clients}
 
 
-class Column(IntEnum):
-    """Of equations [E, 5]: an entry, the samples since and until which it changed, and by what."""
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Entries of E sums over c clients, and by what they have changed through which samples."""
 
-    ENTRY, SINCE, UNTIL, CHANGE, NOISE = range(5)
+    entry: Array  # [E]
+    who: Array  # [E, c]: the clients
+    since: Array  # [E, c]: of each, the sample after which the change begins
+    until: Array  # [E]: and the one with which it ends
+    change: Array  # [E]
+    noise: Array  # [E]
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+    def __getitem__(self, chosen: Any) -> Equations:
+        return Equations(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def and_these(self, more: Equations) -> Equations:
+        """All of both."""
+        pairs = ((getattr(self, field.name), getattr(more, field.name)) for field in fields(self))
+        return Equations(*(np.concatenate(pair) for pair in pairs))
+
+    def holding(self, k: Any, n: Any) -> Array:
+        """Which of samples n [T] of clients k [T] are in each equation [E, T]."""
+        k, n = np.asarray(k), np.asarray(n)
+        here = (self.who[..., None] == k) & (self.since[..., None] < n)
+        found: Array = here.any(axis=1) & (n <= self.until[:, None])
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +171,9 @@ class Exchanged:
     """One contact, decoded: which entries had which values before sample n, and after it."""
 
     n: int
+    who: tuple[int, ...]
     down: Array  # entries [M]
-    before: Array  # their values; of a cohort, c times
+    before: Array  # their values
     up: Array
     after: Array  # of a cohort, the sum
     owed: bool = False  # `after` are changes, with all that was held back since they were last sent
@@ -155,24 +181,23 @@ class Exchanged:
 
 def decoded(method: Method, contact: Contact, masked: bool) -> Exchanged:
     """A contact, as the server decodes it."""
-    k, n, count = contact.clients[0], contact.n, len(contact.clients)
+    k, n, who = contact.clients[0], contact.n, contact.clients
     down, before = _values(method, contact.down, window(method, k, n, False), up=False)
+    if contact.up in (b"", payload.NOTHING):
+        return Exchanged(n, who, down, before, NONE, np.empty(0))
     if masked:
         stage = next(each for each in around(method) if isinstance(each, Masked))
         words = np.frombuffer(contact.up, "<u4")
-        after = count * masks.mean(words, stage.scale, stage.range, count)
-        return Exchanged(n, down, count * before, window(method, k, n, True), after)
+        after = len(who) * masks.mean(words, stage.scale, stage.range, len(who))
+        return Exchanged(n, who, down, before, window(method, k, n, True), after)
     plain = within(method)
     if not isinstance(plain, Compressed):
-        return Exchanged(
-            n, down, before, *_values(method, contact.up, window(method, k, n, True), up=True)
-        )
-    if contact.up in (b"", payload.NOTHING):
-        return Exchanged(n, down, before, NONE, np.empty(0))
+        up = _values(method, contact.up, window(method, k, n, True), up=True)
+        return Exchanged(n, who, down, before, *up)
     message = rows([method.decode(contact.up, up=True)], method.task.dtype)
     update = plain.unpack(message, np.array([k]), n)[0].astype(np.float64)
     sent = np.flatnonzero(update)
-    return Exchanged(n, down, before, sent, update[sent], owed=True)
+    return Exchanged(n, who, down, before, sent, update[sent], owed=True)
 
 
 def window(method: Method, k: int, n: int, up: bool) -> Array:
@@ -193,49 +218,50 @@ def _values(method: Method, data: bytes, entries: Array, up: bool) -> tuple[Arra
 
 
 class Track:
-    """What is known of one client's model, entry by entry: a value, and the sample it follows."""
+    """What is known of the models of clients, entry by entry: values, and the sample they follow.
 
-    def __init__(self, method: Method, known: bool, count: int = 1) -> None:
+    A download tells each member's value, an upload the sum over a cohort.
+    """
+
+    def __init__(self, method: Method, known: Array, count: int = 1) -> None:
+        """`known` [K]: whether nothing that came down to a client is missing."""
         dim = method.task.dim
-        start = count * np.asarray(method.task.initial(), np.float64)
-        self.value = start if known else np.full(dim, np.nan)
-        self.since, self.sent = np.full(dim, -1), np.where(np.isnan(self.value), np.nan, -1.0)
+        start = np.where(known[:, None], np.asarray(method.task.initial(), np.float64), np.nan)
+        self.value, self.since = start, np.full((len(known), dim), -1)
+        # The sum of a cohort's entry that came up last: its value, sample and cohort.
+        self.total, self.at = np.full(dim, np.nan), np.full(dim, -1.0 if known.all() else np.nan)
+        self.of, self._cohorts = np.full(dim, -1), dict[tuple[int, ...], int]()
         self.rounding, self.floor = rounding(method, count)
         self.own = float(np.finfo(method.task.dtype).eps)
         # What it did not send, it sends later.
         plain = within(method)
         self.remembers = isinstance(plain, topk.Method) and plain.memory == 1
 
-    def meet(self, exchanged: Exchanged) -> Array:
-        """Eq. (9), then what came up, as equations [E, 5].
-
-        Entry i has changed by this much through the samples after `since`, up to n; the noise is
-        the deviation of what rounding adds.
-        """
-        n, up = exchanged.n, exchanged.up
-        self.value[exchanged.down], self.since[exchanged.down] = exchanged.before, n - 1
-        since = self.since[up].astype(np.float64)
-        size = np.abs(exchanged.after) + np.abs(self.value[up])
+    def meet(self, exchanged: Exchanged) -> Equations:
+        """Eq. (9), then what came up; the noise is the deviation of what rounding adds."""
+        n, up, who = exchanged.n, exchanged.up, np.array(exchanged.who)
+        here = np.ix_(who, exchanged.down)
+        self.value[here], self.since[here] = exchanged.before, n - 1
+        value, since = self.value[who][:, up].sum(axis=0), self.since[who][:, up]
+        cohort = self._cohorts.setdefault(exchanged.who, len(self._cohorts))
+        # The same clients' sum again, and nothing that came down since tells more.
+        again = (self.of[up] == cohort) & (since < self.at[up]).all(axis=0)
+        value, since = (np.where(again, now, old) for now, old in
+                        ((self.total[up], value), (self.at[up], since)))  # fmt: skip
+        size, change = np.abs(exchanged.after) + np.abs(value), exchanged.after - value
         if exchanged.owed:
-            since = self.sent[up] if self.remembers else since
-            change, self.sent[up] = exchanged.after, n
+            since = self.at[None, up] if self.remembers else since
+            size, change = np.nan_to_num(size), exchanged.after
         else:
-            change = exchanged.after - self.value[up]
-            self.value[up], self.since[up] = exchanged.after, n
-        known = np.isfinite(change + since)
-        change, since, size = change[known], since[known], np.nan_to_num(size[known])
-        steps = np.sqrt(np.maximum(n - since, 1))  # the client's own arithmetic rounds, too
+            self.total[up], self.of[up] = exchanged.after, cohort
+        self.at[up] = n
+        steps = np.sqrt(np.maximum(n - since.min(axis=0, initial=n), 1))
+        # The clients' own arithmetic rounds, too, and so do their features.
         noise = (size + 1e-9) * (self.rounding + self.own * steps) / 3 + self.floor
-        noise += 2 * self.own * np.abs(change).max(initial=0)  # and so do its features
-        return np.column_stack([up[known], since, np.full(len(change), n), change, noise])
-
-    def against(self, exchanged: Exchanged, w: Array, count: int) -> Array:
-        """A sum whose members' models are not known: as if it had changed from the global one."""
-        n, up = exchanged.n, exchanged.up
-        change = exchanged.after - count * w[up]
-        noise = self.floor + 1e-9 + np.abs(change) * self.rounding
-        since, until = np.full(len(up), n - 1), np.full(len(up), n)
-        return np.column_stack([up, since, until, change, noise])
+        noise += 2 * self.own * np.abs(np.nan_to_num(change)).max(initial=0)
+        members, until = np.broadcast_to(who, (len(up), len(who))), np.full(len(up), n)
+        told = np.isfinite(change + since.sum(axis=0))
+        return Equations(up, members, since.T, until, change, noise)[told]
 
 
 def rounding(method: Method, count: int) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import ceil, isfinite, log10
+from math import ceil, isfinite, isnan, log10
 from typing import Any
 
 from psofed.federation.plugins import written
@@ -69,12 +69,14 @@ def entry(each: MethodAudit) -> dict[str, Any]:
 
 def blocks(found: Audit) -> list[Block]:
     """For people: a table, the columns that were read, and what the words mean."""
-    rows = [["method", "read", "x read", "error", "guess", "equations", "unknowns", "of samples",
-             "up, B", "gauge"]]  # fmt: skip
+    rows = [["method", "read", "x read", "determined", "error", "guess", "equations", "unknowns",
+             "of samples", "up, B", "gauge"]]  # fmt: skip
     for title, each in _lines(found):
         rows.append([title, *_cells(each)])
-    out: list[Block] = [Grid(rows, (0, 9), (4, 3, 8, 7), "privacy.json", "What is read")]
+    out: list[Block] = [Grid(rows, (0, 10), (5, 4, 9, 8), "privacy.json", "What is read")]
     out += [f"{each.title}: {each.note}." for _, each in _lines(found) if each.note]
+    out += [f"{title}: {each.count.in_words()}." for title, each in _lines(found)
+            if each.count and each.count.members > 1]  # fmt: skip
     for title, each in _lines(found):
         if each.columns and each.inputs:
             out += ["", _columns(title, each)]
@@ -92,13 +94,14 @@ def _lines(found: Audit) -> list[tuple[str, MethodAudit]]:
 def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
         gauge = "not attacked" if each.samples else "no messages"
-        return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
+        return ["-"] * 7 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
     # Smaller ones are rounding, which differs from one processor to the next.
     error = f"< {10.0 ** ceil(log10(max(each.error, 1e-4))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"
-    return [*shares, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
+    told = "-" if isnan(each.determined) else f"{100 * each.determined:.1f} %"
+    return [*shares, told, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:
@@ -116,7 +119,7 @@ def legend(found: Audit) -> str:
     return (
         f"read: share of the samples of {who} whose inputs and y an honest-but-curious server"
         f" computes to {WITHIN:g} standard deviations (x read: the inputs alone; error: their"
-        " median error; guess: the share if it guesses the mean). By the counting rule all can be"
-        " read where a contact brings at least as many equations as unknowns. up: bytes in a round,"
-        " of all."
+        " median error; guess: the share if it guesses the mean). determined: the share whose"
+        " inputs follow from the equations of the first rounds jointly, found or not. up: bytes in"
+        " a round, of all."
     )

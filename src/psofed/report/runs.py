@@ -120,13 +120,20 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
 
 def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
     """What is promised to a sample or a client."""
-    if experiment.privacy is None or experiment.privacy.epsilon is None:
+    privacy = experiment.privacy
+    if privacy is None or not privacy.acts:
         return None
     noise = experiment.noises[j]
-    if noise is None:
-        return None
-    return {"epsilon": noise.planned, "delta": noise.delta, "level": noise.level,
-            "sigma": noise.sigma, "uploads": noise.uploads, "words": noise.in_words()}  # fmt: skip
+    found: dict[str, Any] = {"words": []}
+    if privacy.masks:
+        count = experiment.counts[j]
+        found |= {"closed": count.closed, "words": [count.in_words()]}
+    if noise is not None:
+        found |= {"epsilon": noise.planned, "delta": noise.delta, "level": noise.level,
+                  "sigma": noise.sigma, "uploads": noise.uploads,
+                  "measurement": noise.measurement}  # fmt: skip
+        found["words"].append(noise.in_words())
+    return found | {"words": "; ".join(found["words"])} if found["words"] else None
 
 
 def _pair(estimate: Estimate) -> dict[str, float | None]:

@@ -120,11 +120,17 @@ class Noise(Stage):
 
 
 def noise_of(
-    options: Options, task: Task, privacy: Privacy | None, rounds: int, longest: float | None
+    options: Options,
+    task: Task,
+    privacy: Privacy | None,
+    rounds: int,
+    longest: float | None,
+    copies: int = 1,
 ) -> Mechanism | None:
     """The noise of a method, for mu = its step; where runs have steps of their own, for mu = 1.
 
-    `rounds` are planned, and `longest` is the largest |z| of any input, if it is known.
+    `rounds` are planned, `longest` is the largest |z| of any input, if it is known, and one
+    measurement is in `copies` samples.
     """
     mu = task.step if options.step is None else options.step
     if privacy is None:
@@ -134,7 +140,7 @@ def noise_of(
     together = privacy.self_masks and overwritten(options, task)
     shares = privacy.fewest(task.cohorts.size) if together else 1
     step = mu if isinstance(mu, float | int) else 1.0
-    return mechanism(privacy, step, longest, planned(privacy, contacts, share), shares)
+    return mechanism(privacy, step, longest, planned(privacy, contacts, share), shares, copies)
 
 
 def noise_in(method: Method) -> Mechanism | None:

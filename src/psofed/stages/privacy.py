@@ -124,6 +124,7 @@ class Mechanism:
     sigma: float  # standard deviation of the noise that one client adds to each value
     uploads: int = 1  # T of a client; a sample is released once, however many there are
     shares: int = 1  # members of a sum whose noise adds up, under masks
+    copies: int = 1  # samples that one measurement is in, as in a delay line
 
     @property
     def ratio(self) -> float:
@@ -140,6 +141,18 @@ class Mechanism:
         """Epsilon when the budget is spent."""
         return self.epsilon(self.uploads)
 
+    @property
+    def measurement(self) -> float:
+        """Epsilon of one measurement: m samples move a model by m c at most, not by c.
+
+        >>> sample = mechanism(Privacy(epsilon=3.0), 0.5, 1.0, 1, 1, copies=4)
+        >>> round(sample.planned, 2), round(sample.measurement, 2)
+        (3.0, 15.79)
+        """
+        if self.level == "client":
+            return self.planned
+        return epsilon(self.ratio * self.copies, self.delta)
+
     def in_words(self) -> str:
         """The guarantee, in a line.
 
@@ -150,11 +163,18 @@ class Mechanism:
         count = f", {self.uploads:,} uploads" if self.level == "client" else ""
         shared = f", shared by {self.shares} members" if self.shares > 1 else ""
         budget = f"epsilon {self.planned:.3g} at delta {self.delta:g} for {whose}{count}"
+        if self.level == "sample" and self.copies > 1:
+            budget += f", {self.measurement:.3g} for a measurement, which is in {self.copies}"
         return f"{budget}; noise sigma {self.sigma:.3g} in a value{shared}"
 
 
 def mechanism(
-    privacy: Privacy, step: float, longest: float | None, uploads: int, shares: int
+    privacy: Privacy,
+    step: float,
+    longest: float | None,
+    uploads: int,
+    shares: int,
+    copies: int = 1,
 ) -> Mechanism | None:
     """The noise for the budget; None if there is no epsilon."""
     if privacy.epsilon is None:
@@ -167,7 +187,61 @@ def mechanism(
     releases, scale = (1, step) if sample else (uploads, 1.0)
     most = ratio(privacy.epsilon, privacy.delta) / sqrt(releases)
     sigma = scale * (reach / (most * sqrt(shares)))
-    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, releases, shares)
+    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, releases, shares, copies)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What uploads tell of samples by counting: M numbers of a sum over at least c clients.
+
+    T rounds are M T equations. Each member's newest sample has `new` unknowns that nothing before
+    has: its error, and the inputs that are no older measurements, so there are c (new T + old)
+    unknowns at least, if the same members are in all T rounds: other cohorts, or samples between
+    rounds, only bring more. With M < c new the newest samples alone are more unknowns than a round
+    has equations, whatever else is known: nothing is determined, however many rounds there are.
+    But a sample with a small error is hardly an unknown, and laws of inputs are half known.
+    """
+
+    shared: int  # M
+    members: int  # c; 1 without masks
+    new: int  # 2 in a delay line, L + 1 where inputs are independent
+    old: int  # inputs of a first sample that later ones share: L - 1 in a delay line, or 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether at most half of what would be needed comes up, in whatever rounds.
+
+        >>> [Count(M, 10, 2, 3).closed for M in (5, 10, 11)]
+        [True, True, False]
+        """
+        return 2 * self.shared <= self.members * self.new
+
+    @property
+    def rounds(self) -> int | None:
+        """T from which all samples of the same members are determined; None: there is none.
+
+        >>> Count(20, 5, 2, 3).rounds, Count(40, 10, 2, 3).rounds, Count(200, 5, 5, 0).rounds
+        (2, 2, 1)
+        """
+        spare = self.shared - self.members * self.new
+        if spare < 0 or spare == 0 < self.old:
+            return None
+        return max(ceil(self.members * self.old / max(spare, 1)), 1)
+
+    def in_words(self) -> str:
+        """The verdict, in a line.
+
+        >>> Count(20, 5, 2, 3).in_words()
+        'a sum of 20 numbers over 5 clients is open after 2 rounds in a row: 10 unknowns a round'
+        """
+        if self.closed:
+            verdict = "closed"
+        elif self.rounds is None:
+            verdict = "at the edge (half as many would be closed)"
+        else:
+            verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
+        told = f"a sum of {self.shared} numbers over {self.members} clients is {verdict}"
+        return f"{told}: {self.new * self.members} unknowns a round"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

@@ -38,6 +38,7 @@ class Surroundings:
     defence: defences.Options | None = None  # what the server does about it
     rounds: int = 1  # that are planned, for which a budget of privacy is
     longest: float | None = None  # the largest |z| of any input, if it is known
+    copies: int = 1  # samples that one measurement is in
     mix: MixOptions | None = None  # how clients answer; None: with their own models
     secret: bool = False  # noise comes from this machine, as on a device, not from the seeds
 
@@ -96,7 +97,8 @@ def _private(method: Method, options: Options, around: Surroundings) -> Method:
     if privacy.error is not None:
         clipped: Any = within(method)
         clipped.learner = Clipped(method.task.learner, privacy.error)
-    noise = noise_of(options, method.task, privacy, around.rounds, around.longest)
+    known = privacy, around.rounds, around.longest, around.copies
+    noise = noise_of(options, method.task, *known)
     if noise is not None or privacy.change is not None:
         again = not overwritten(options, method.task)
         method = Noise(method, privacy, noise, again, around.secret)

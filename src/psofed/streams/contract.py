@@ -17,6 +17,8 @@ from psofed.stages.attacks.contract import Attack
 
 BLOCK = 256  # rounds in a block of samples, which is drawn as a function of its number
 MALFORMED = "malformed"
+# What an input measures, and so many rounds ago; None: it has few values, or is public.
+Origin = tuple[str, int | None]
 
 
 class SkippedError(InputError):
@@ -102,6 +104,10 @@ class StreamOptions(schema.Named):
         """a_n, how far f has changed at each of these rounds."""
         return np.zeros(len(rounds))
 
+    def origins(self) -> list[Origin] | None:
+        """Of each input; None: each sample has inputs of its own."""
+        return None
+
     def clients_named(self) -> tuple[str, ...]:
         """The names of the clients, by number, if they are given."""
         return ()
@@ -127,6 +133,24 @@ def about(stream: Stream) -> StreamOptions:
 def measured(stream: Stream) -> bool:
     """Whether the samples were measured: clients are given, and the noise is unknown."""
     return about(stream).measured
+
+
+def origins(stream: Stream) -> list[Origin]:
+    """Which measurement each input of a sample is."""
+    told = about(stream).origins()
+    return [(f"x{i}", 0) for i in range(stream.taps)] if told is None else told
+
+
+def copies(stream: Stream) -> int:
+    """In how many samples one measurement is: as an input at each of its lags, or as a label.
+
+    Whose lags begin above 0 are older labels.
+    """
+    lags: dict[str, list[int]] = {}
+    for name, lag in origins(stream):
+        if lag is not None:
+            lags.setdefault(name, []).append(lag)
+    return max((len(each) + (0 not in each) for each in lags.values()), default=1)
 
 
 CHECK = "see the contract at the top of psofed/streams/contract.py, or try `psofed check`"

@@ -17,7 +17,7 @@ from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
-from psofed.streams.contract import BLOCK, Samples, StreamOptions
+from psofed.streams.contract import BLOCK, Origin, Samples, StreamOptions
 
 Range = tuple[float, float]
 
@@ -300,6 +300,11 @@ class Synthetic(StreamOptions):
         u = seeds.world.uniforms("law", client=clients, count=4)
         ranges = np.array([self.theta, self.mean, self.variance, self.noise])
         return Laws(*(ranges[:, 0] + u * np.diff(ranges).T).T)
+
+    def origins(self) -> list[Origin] | None:
+        """Windows of a series: the last L values of one signal."""
+        series = type(self.source) is Autoregressive
+        return [("x", lag) for lag in range(self.taps)] if series else None
 
     def input_law(self, seeds: Seeds, clients: Array) -> tuple[Array, Array] | None:
         """Mean [K, L] and covariance [K, L, L] of the windows, where they are Gaussian."""

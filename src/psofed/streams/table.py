@@ -19,7 +19,7 @@ from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
-from psofed.streams.contract import Samples, StreamOptions
+from psofed.streams.contract import Origin, Samples, StreamOptions
 from psofed.streams.data.columns import Columns, columns_of
 from psofed.streams.data.live import Live
 from psofed.streams.data.recipe import Pair, Recipe
@@ -75,6 +75,10 @@ class Options(StreamOptions):
     def readers(cls) -> Mapping[str, schema.Reader]:
         """Those of the tables [stream.columns] and [stream.form]."""
         return {"columns": columns_of, "form": form_of}
+
+    def origins(self) -> list[Origin]:
+        """Columns, with their lags."""
+        return self.recipe.origins
 
     def clients_named(self) -> tuple[str, ...]:
         """By number."""

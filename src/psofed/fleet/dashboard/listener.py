@@ -242,8 +242,9 @@ def _gauges(state: dict[str, Any]) -> Iterator[Family]:
     text = "Members that are not asked until they are heard again: they do not answer."
     yield "asleep", text, state["asleep"], ()
     if state["epsilon"] is not None:
-        text = "Privacy budget: the most that a client can have spent of it, and all of it."
-        spent = dict(zip(("spent", "budget"), state["epsilon"], strict=True))
+        text = "Privacy budget: spent by a client at most, all of it, and that of a measurement."
+        names = "spent", "budget", "measurement"
+        spent = dict(zip(names, state["epsilon"], strict=False))
         yield "epsilon", text, spent, ("what",)
     text = "Clients whose answers are not folded in."
     yield "quarantined", text, len(state["quarantined"]), ()

@@ -159,7 +159,7 @@ function tiles() {
   at["seen-tile"].hidden = !shown.seen;
   if (shown.seen) tile("seen", decibels(shown.seen[0]), `± ${shown.seen[1].toFixed(2)} dB: median and median distance of ${plural(shown.seen[2], "client")}`);
   at["epsilon-tile"].hidden = !shown.epsilon;
-  if (shown.epsilon) tile("epsilon", shown.epsilon[0].toPrecision(3), `of epsilon ${shown.epsilon[1].toPrecision(3)}, at most, by a client`);
+  if (shown.epsilon) tile("epsilon", shown.epsilon[0].toPrecision(3), `of epsilon ${shown.epsilon[1].toPrecision(3)}, at most, by a client${shown.epsilon[2] ? `; ${shown.epsilon[2].toPrecision(3)} for a measurement` : ""}`);
   const rate = (total) => (shown.n ? `${bytes(total / shown.n)} a round` : "");
   tile("up", bytes(shown.up), rate(shown.up));
   tile("down", bytes(shown.down), rate(shown.down));

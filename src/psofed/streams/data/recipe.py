@@ -113,6 +113,15 @@ class Recipe:
         past = [f"{self.columns.target}[-{lag}]" for lag in self.columns.target_lags]
         return [*self.numeric, *lagged, *flags, *hot, *waves, *past]
 
+    @cached_property
+    def origins(self) -> list[tuple[str, int | None]]:
+        """Which column each input measures, and so many ticks ago; None: few values, or public."""
+        lagged = [(self.numeric[j], lag) for lag, js in self.lagged.items() for j in js]
+        past = [(self.columns.target, lag) for lag in self.columns.target_lags]
+        rest = len(self.names) - len(self.numeric) - len(lagged) - len(past)
+        others = [(name, None) for name in self.names[len(self.numeric) + len(lagged) :][:rest]]
+        return [*((name, 0) for name in self.numeric), *lagged, *others, *past]
+
     @property
     def taps(self) -> int:
         """L."""

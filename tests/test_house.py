@@ -34,6 +34,7 @@ DOC_WORDS, TEST_LINES, PACKAGES = 32_000, 27_659, 101
 TESTS_RAISED = {  # capability: lines
     "tables as people have them: inputs that grow, remarks between rows": 51,
     "a theory of samples that are correlated in time": 151,
+    "a client in C for microcontrollers": 460,
 }
 VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
@@ -51,6 +52,7 @@ RAISED = {  # capability: modules, lines
     "the check names what an incomplete plug-in lacks": (0, 40),
     "inputs may grow; hours of 1 to 24; remarks between rows": (0, 70),
     "a theory of samples that are correlated in time, and its caveat elsewhere": (1, 316),
+    "a client in C for microcontrollers": (1, 230),
 }
 
 

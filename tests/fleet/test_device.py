@@ -40,12 +40,12 @@ def plan(experiment, wire="float32"):
     return Deployment(experiment, Deploy(wire=wire))
 
 
-def heard(server, n, plan, client, anew=False):
+def heard(server, n, plan, client, fresh=False):
     """What a server with model `server` sends to the client in round n."""
-    when = begins(client.method, n) if anew else n
+    when = begins(client.method, n) if fresh else n
     message = client.method.download(server, np.array([client.k]), when)
     return client.method.encode(message.row(0), up=False), frames(
-        n, message.row(0), plan.wire, anew
+        n, message.row(0), plan.wire, fresh
     )
 
 
@@ -71,12 +71,12 @@ def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
                 if method.idle:
                     board.learn(x[n], y[n])
                 continue
-            invitation, anew = b"", begin == asked[9]
+            invitation, fresh = b"", begin == asked[9]
             if n == begin:
-                invitation, down = heard(server, n, made, client, anew)
+                invitation, down = heard(server, n, made, client, fresh)
                 came = [board.receive(frame) for frame in rng.permutation(np.array(down, object))]
                 assert came == [0] * (len(down) - 1) + [1]
-            answer = client.take_part(n, invitation, anew and n == begin)
+            answer = client.take_part(n, invitation, fresh and n == begin)
             board.learn(x[n], y[n])
             if n == begin + pace - 1:
                 round_, values = joined(board.upload(), wire)

@@ -79,12 +79,12 @@ def floats(words):
     return np.array([int(word, 16) for word in words], np.uint32).view(np.float32)
 
 
-def frames(n, values, wire, anew=False, frame=device.FRAME):
+def frames(n, values, wire, fresh=False, frame=device.FRAME):
     """A window, or a whole model, as the frames in which it comes down."""
     data, width = values.astype(wire).tobytes(), np.dtype(wire).itemsize
     each = (frame - HEAD) // width * width
     return [
-        bytes([anew << 7 | i]) + n.to_bytes(3, "little") + data[i * each : (i + 1) * each]
+        bytes([fresh << 7 | i]) + n.to_bytes(3, "little") + data[i * each : (i + 1) * each]
         for i in range(-(-len(data) // each))
     ]
 

@@ -132,7 +132,7 @@ def _constants(method: Method, k: int) -> Iterable[str]:
     first, tau = inner.entries(np.array([k]), 0, up=False)[0], 0
     if len(first) < dim:
         if not isinstance(schedule, Sequential):
-            found = "are drawn anew, or are groups"
+            found = "are drawn in each round, or are groups"
             raise InputError("windows", found, 'use selection = "sequential", no groups')
         tau = schedule.shift % dim
     yield from _defined({"SHIFT": f"{tau}u"})

@@ -10,8 +10,8 @@
        psofed_receive(&me, frame, length);         eq. (9), with the last frame of a window
        psofed_upload(&me, part, frame);            what travels in eq. (11), frame by frame
 
-   A frame is at most PSOFED_FRAME bytes: a byte with the number of the part, and PSOFED_ANEW for a
-   client that begins anew; three bytes with the round n; then values. In round n a client receives
+   A frame is at most PSOFED_FRAME bytes: a byte with the number of the part, and PSOFED_FRESH for a
+   client that starts over; three bytes with the round n; then values. In round n a client receives
    window n, learns from sample n, if there is one, and uploads window n + 1; in blocks of
    PSOFED_PACE rounds, it uploads after as many samples.
 
@@ -26,7 +26,7 @@
 #define PSOFED_EACH ((PSOFED_FRAME - PSOFED_HEAD) / PSOFED_WIRE) /* values in a frame */
 #define PSOFED_PARTS(values) (((values) + PSOFED_EACH - 1) / PSOFED_EACH)
 #define PSOFED_MOST_PARTS 128
-#define PSOFED_ANEW 0x80
+#define PSOFED_FRESH 0x80
 #define PSOFED_NEVER UINT32_MAX
 #define PSOFED_BIGGEST 3.4028235e38f
 
@@ -55,7 +55,7 @@ typedef struct {
     uint32_t come[PSOFED_MOST_PARTS / 32]; /* parts that have come, a bit each */
     uint32_t counts[PSOFED_VERDICTS];      /* samples by verdict */
     float label;                           /* the last one */
-    uint8_t anew, open, answered;
+    uint8_t fresh, open, answered;
 #if PSOFED_CHECK == 2
     float errors[PSOFED_WINDOW]; /* the last ones, as a ring */
     float sample[PSOFED_INPUTS + 1];
@@ -326,27 +326,27 @@ static inline void psofed_begin(psofed_client *me)
     me->round = me->last = PSOFED_NEVER;
 }
 
-/* The first frame of a window: those of another are forgotten; who begins anew forgets all. */
-static inline void psofed_turn(psofed_client *me, uint32_t n, uint8_t anew)
+/* The first frame of a window: those of another are forgotten; who starts over forgets all. */
+static inline void psofed_turn(psofed_client *me, uint32_t n, uint8_t fresh)
 {
-    if (anew) {
+    if (fresh) {
         uint32_t last = me->last;
         psofed_begin(me);
         me->last = last;
     }
     for (int i = 0; i < PSOFED_MOST_PARTS / 32; i++) me->come[i] = 0;
-    me->round = n, me->anew = anew, me->open = me->answered = 0;
+    me->round = n, me->fresh = fresh, me->open = me->answered = 0;
 }
 
 /* A frame that has come down. */
 static inline int psofed_receive(psofed_client *me, const uint8_t *frame, size_t length)
 {
     uint32_t n, part, first, parts, count;
-    uint8_t anew;
+    uint8_t fresh;
     if (length < PSOFED_HEAD) return PSOFED_SIZE;
     n = frame[1] | (uint32_t)frame[2] << 8 | (uint32_t)frame[3] << 16;
-    anew = frame[0] >> 7, part = frame[0] & 0x7fu;
-    count = anew ? PSOFED_DIM : PSOFED_SHARED;
+    fresh = frame[0] >> 7, part = frame[0] & 0x7fu;
+    count = fresh ? PSOFED_DIM : PSOFED_SHARED;
     parts = PSOFED_PARTS(count), first = part * PSOFED_EACH;
     if (part >= parts || n % PSOFED_PACE) return PSOFED_SIZE;
     count = count - first < PSOFED_EACH ? count - first : PSOFED_EACH;
@@ -357,17 +357,17 @@ static inline int psofed_receive(psofed_client *me, const uint8_t *frame, size_t
         float v = psofed_get(frame + PSOFED_HEAD + j * PSOFED_WIRE);
         if (!(v >= -PSOFED_BOUND && v <= PSOFED_BOUND)) return PSOFED_VALUE;
     }
-    if (n != me->round || anew != me->anew || me->answered) psofed_turn(me, n, anew);
+    if (n != me->round || fresh != me->fresh || me->answered) psofed_turn(me, n, fresh);
     if (me->open) return PSOFED_OPEN;
     for (uint32_t j = 0; j < count; j++) {
         float v = psofed_get(frame + PSOFED_HEAD + j * PSOFED_WIRE);
-        if (anew) me->w[first + j] = v;
+        if (fresh) me->w[first + j] = v;
         else me->values[first + j] = v;
     }
     me->come[part / 32] |= (uint32_t)1 << part % 32;
     for (part = 0; part < parts; part++)
         if (!(me->come[part / 32] >> part % 32 & 1u)) return PSOFED_MORE;
-    if (!anew) /* eq. (9) */
+    if (!fresh) /* eq. (9) */
         for (uint32_t j = 0; j < PSOFED_SHARED; j++) me->w[psofed_entry(j, n / PSOFED_PACE)] = me->values[j];
     me->open = 1, me->since = 0;
     return PSOFED_OPEN;

@@ -35,7 +35,8 @@ CHECKS = [
     ["mypy"],
     ["lint-imports", "--no-logo"],
 ]
-PROGRAMS = {"chromium", "chromium-browser", "mosquitto", "mosquitto_sub", "openssl", "promtool",
+PROGRAMS = {"arm-none-eabi-gcc", "chromium", "chromium-browser", "clang", "gcc", "mosquitto",
+            "mosquitto_sub", "openssl", "promtool", "qemu-system-arm",
             "systemd-analyze"}  # fmt: skip
 QUICK = 2  # so many of them take no time, and nothing else starts if they fail
 WORKERS = (os.cpu_count() or 1) + 2  # many tests wait, so some more than cores keep these busy

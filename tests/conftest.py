@@ -129,6 +129,30 @@ def installed(name):
 
 
 @pytest.fixture(scope="session")
+def gcc():
+    """The path of a C compiler."""
+    return installed("gcc")
+
+
+@pytest.fixture(scope="session")
+def clang():
+    """The path of another one."""
+    return installed("clang")
+
+
+@pytest.fixture(scope="session")
+def arm_gcc():
+    """The path of a C compiler for microcontrollers."""
+    return installed("arm_gcc")
+
+
+@pytest.fixture(scope="session")
+def qemu_arm():
+    """The path of an emulated microcontroller."""
+    return installed("qemu_arm")
+
+
+@pytest.fixture(scope="session")
 def mosquitto():
     """The path of the broker, for a test that starts it in its own way."""
     return installed("mosquitto")

@@ -8,14 +8,21 @@ from pathlib import Path
 
 # In tests only the fixtures of conftest.py look here; they skip what cannot run.
 ORIGINS = {
+    "arm_gcc": "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "chromium": "apt-get install chromium",
+    "clang": "apt-get install clang",
+    "gcc": "apt-get install gcc",
     "mosquitto": "apt-get install mosquitto",
     "mosquitto_sub": "apt-get install mosquitto-clients",
     "openssl": "apt-get install openssl",
     "promtool": "it is in Debian's package prometheus",
+    "qemu_arm": "apt-get install qemu-system-arm",
     "systemd_analyze": "apt-get install systemd",
 }
-OTHER_NAMES = {"chromium": ("chromium-browser",), "systemd_analyze": ("systemd-analyze",)}
+OTHER_NAMES = {
+    "arm_gcc": ("arm-none-eabi-gcc",), "chromium": ("chromium-browser",),
+    "qemu_arm": ("qemu-system-arm",), "systemd_analyze": ("systemd-analyze",),
+}  # fmt: skip
 
 
 def find(name: str) -> str:

@@ -161,13 +161,14 @@ def _cells(cells: Any) -> Any:
 
 @click.command()
 @click.argument("model", type=FILE)
-@click.option("--to", "format", type=click.Choice(["onnx", "c", "json"]), required=True,
+@click.option("--to", "format", type=click.Choice(["onnx", "c", "json", "device"]), required=True,
               help="onnx: a graph for ONNX runtimes. c: a C99 header. json: all numbers."
-              )  # fmt: skip
+                   " device: a client in C that learns.")  # fmt: skip
 @click.option("--out", type=FILE, metavar="FILE",
-              help="File to write. [default: MODEL's name with the suffix of the format]"
-              )  # fmt: skip
-@click.option("--client", metavar="NAME", help="Export the own model of this client.")
+              help="File to write; of a device, a new folder. [default: MODEL's name with the"
+                   " suffix of the format]")  # fmt: skip
+@click.option("--client", metavar="NAME",
+              help="Export the own model of this client; of a device: who it is.")  # fmt: skip
 @click.option("--plan", type=FILE, metavar="FILE",
               help="The file of the run, if MODEL is a state folder without one.")  # fmt: skip
 def export(
@@ -177,12 +178,14 @@ def export(
 
     MODEL is a file that `psofed fit` has saved, or the state folder of a deployed server or client.
     The scaling of inputs is included. What needs a memory or the time (lags, held values, the
-    calendar) becomes an input that the caller gives.
+    calendar) becomes an input that the caller gives. With --to device, MODEL is the file of a run.
     """
     from psofed.errors import InputError, written
     from psofed.federation import records
     from psofed.tables import export as formats
 
+    if format == "device":
+        return _device(model, client, out)
     out = out or formats.default_name(model, format, client)
     if out.is_dir():
         raise InputError(str(out), "is a folder", "give a file as --out")
@@ -194,3 +197,22 @@ def export(
         records.write(out, data)
     print(f"Wrote {out}, {len(data):,} bytes: {made.whose}.")
     print("Inputs: " + ", ".join(argument.name for argument in made.arguments))
+
+
+def _device(file: Path, client: str | None, out: Path | None) -> None:
+    """The folder of a client in C."""
+    from psofed.errors import InputError, written
+    from psofed.fleet.protocol import deployment
+    from psofed.tables.export import device
+
+    if client is None:
+        raise InputError("--client", "is missing", "name the client that the device will be")
+    folder = out or Path(f"device-{client}")
+    if folder.exists():
+        raise InputError(str(folder), "exists already", "give another --out")
+    made = device.render(deployment.read(file), client)
+    with written(folder, "give another --out"):
+        folder.mkdir(parents=True)
+        for name, data in made.items():
+            (folder / name).write_bytes(data)
+    print(f"Wrote {folder}: {', '.join(made)}. Begin with main.c.")

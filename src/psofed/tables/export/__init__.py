@@ -65,7 +65,7 @@ def _fitted(path: Path, client: str | None) -> Portable:
         w, whose = model.own[_position(client, model.clients, str(path))], f"model of {client}"
     whose, cosines = f"{model.title}, {whose}", model.features.cosines
     line = LINE * w[cosines.dim :]
-    return _with_recipe(model.recipe, whose, cosines, w[: cosines.dim], line, model.label_delay)
+    return with_recipe(model.recipe, whose, cosines, w[: cosines.dim], line, model.label_delay)
 
 
 def _position(client: str, names: tuple[str, ...], where: str) -> int:
@@ -74,9 +74,10 @@ def _position(client: str, names: tuple[str, ...], where: str) -> int:
     return names.index(client)
 
 
-def _with_recipe(
+def with_recipe(
     recipe: Recipe, whose: str, features: Cosines, w: Array, line: Array, label_delay: int
 ) -> Portable:
+    """A model of the inputs that a recipe makes of a table."""
     missing = Missing(recipe.columns.markers)
     centre, scale = float(recipe.centre[-1]), float(recipe.scale[-1])
     return Portable(
@@ -147,7 +148,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
             vector, lags = mix.collapsed(one.state, w, max(stream.label_delay, 1))
             recipe, features, vectors = models.lagged(recipe, features, vector, lags)
             w, line = vectors[0, : features.dim], LINE * vectors[0, features.dim :]
-        return _with_recipe(recipe, whose, features, w, line, stream.label_delay)
+        return with_recipe(recipe, whose, features, w, line, stream.label_delay)
     single = features.astype(np.float32)
     entries = portable.plain_entries(stream.taps)
     with np.errstate(over="ignore"):  # what does not fit is refused as not finite

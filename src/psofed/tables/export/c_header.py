@@ -45,11 +45,23 @@ def _comment(model: Portable, n: str) -> str:
     ]
     if model.raw:
         lines += ["", f"float {n}_predict_raw(const float *raw): values as in the table"]
-        for i, a in enumerate(model.arguments):
-            texts = [e.text for e in model.entries if e.kind == "category" and e.column == a.name]
-            codes = "".join(f", {j} for {text}" for j, text in enumerate(texts))
-            code = f"; as a number: -1 if not known{codes}" if a.is_text else ""
-            lines.append(f"  raw[{i}]  {a.name:<{width}}  {a.meaning}{code}")
+        lines += arguments(model)
+    return comment(lines)
+
+
+def arguments(model: Portable) -> list[str]:
+    """A line about each value that a caller gives."""
+    width, lines = max(len(e.name) for e in model.entries), []
+    for i, a in enumerate(model.arguments):
+        texts = [e.text for e in model.entries if e.kind == "category" and e.column == a.name]
+        codes = "".join(f", {j} for {text}" for j, text in enumerate(texts))
+        code = f"; as a number: -1 if not known{codes}" if a.is_text else ""
+        lines.append(f"  raw[{i}]  {a.name:<{width}}  {a.meaning}{code}")
+    return lines
+
+
+def comment(lines: list[str]) -> str:
+    """Lines of text as a comment."""
     return "/* " + "\n * ".join(_safe(line) for line in lines) + "\n */"
 
 
@@ -127,7 +139,19 @@ static inline float {n}_predict(const float *x)
 
 
 def _raw(model: Portable, n: str) -> str:
-    up = n.upper()
+    return f"""{inputs(model, n)}
+/* The prediction for values as they are in the table. */
+static inline float {n}_predict_raw(const float *raw)
+{{
+    float x[{n.upper()}_INPUTS];
+    {n}_inputs(raw, x);
+    return {n}_predict(x);
+}}
+"""
+
+
+def inputs(model: Portable, n: str) -> str:
+    """x from the values of a table."""
     place = {a.name: i for i, a in enumerate(model.arguments)}
     hot: dict[str, int] = {}  # how many texts of a category have come
     lines = []
@@ -161,11 +185,9 @@ static inline float {n}_scaled(float value, double centre, double scale, double 
     return (float)(x < -most ? -most : x > most ? most : x);
 }}
 
-/* The prediction for values as they are in the table. */
-static inline float {n}_predict_raw(const float *raw)
+/* x, from values as they are in the table. */
+static inline void {n}_inputs(const float *raw, float *x)
 {{
-    float x[{up}_INPUTS];
 {body}
-    return {n}_predict(x);
 }}
 """

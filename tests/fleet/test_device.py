@@ -1,0 +1,278 @@
+"""The client in C: equal to the deployed client, whatever comes in, and after any power cut."""
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import psofed
+from helpers.board import ARM, CHECKED, Board, built, emulated, frames, hexed, joined
+from psofed.core import mixing
+from psofed.experiment import Experiment, Features
+from psofed.federation.learners import nlms
+from psofed.federation.round import begins
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.stages.mix import MixOptions
+from psofed.tables.export import device
+
+ROUNDS = 300
+PLAIN = Experiment(clients=3, cohort=1, rounds=ROUNDS, methods=(psofed.PSOFed(shared=40),),
+                   check=psofed.NoneCheck())  # fmt: skip
+SMALL = replace(PLAIN, features=Features(dim=30), methods=(psofed.PSOFed(shared=7),))
+SETTINGS = {
+    "PSO-Fed": PLAIN,
+    "coordinated blocks": replace(
+        SMALL, methods=(psofed.PSOFed(shared=6, scheme="coordinated", mask="block"),)
+    ),
+    "Online-Fed": replace(SMALL, methods=(psofed.OnlineFed(),)),
+    "blocks of rounds": replace(SMALL, methods=(psofed.Periodic(shared=7, local_steps=5),)),
+    "normalised": replace(SMALL, learner=nlms.Options(epsilon=0.01)),
+    "checked": replace(SMALL, check=psofed.OutliersCheck(factor=3.0, low=-0.8, repeats=2)),
+    "clipped": replace(SMALL, check=psofed.OutliersCheck(factor=2.0, action="clip", window=5)),
+}
+
+
+def plan(experiment, wire="float32"):
+    return Deployment(experiment, Deploy(wire=wire))
+
+
+def heard(server, n, plan, client, fresh=False):
+    """What a server with model `server` sends to the client in round n."""
+    when = begins(client.method, n) if fresh else n
+    message = client.method.download(server, np.array([client.k]), when)
+    return client.method.encode(message.row(0), up=False), frames(
+        n, message.row(0), plan.wire, fresh
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("wire", ["float16", "float32"])
+def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
+    made = plan(SETTINGS[name], wire)
+    method, rng = made.method(), np.random.default_rng(1)
+    x = rng.normal(size=(ROUNDS, 4)).astype(np.float32)
+    y = np.sin(x.sum(axis=1)) + rng.choice([0.0, 0.1, 3.0], ROUNDS, p=[0.5, 0.4, 0.1])
+    y = y.astype(np.float32)
+    y[40:44], x[40:44] = y[40], x[40]
+    y[100] = np.nan
+    client = Client(method, 1, lambda a, b: (x[a:b], y[a:b]))
+    server = {"w": rng.normal(size=method.task.dim).astype(np.float32) / 10}
+    pace = method.pace
+    asked = np.flatnonzero(rng.random(ROUNDS // pace) < 0.2) * pace
+    program, down = built(tmp_path, made, "1", gcc, *CHECKED), []
+    with Board(program) as board:
+        for n in range(ROUNDS):
+            begin = n - n % pace
+            if begin not in asked:
+                if method.idle:
+                    board.learn(x[n], y[n])
+                continue
+            invitation, fresh = b"", begin == asked[9]
+            if n == begin:
+                invitation, down = heard(server, n, made, client, fresh)
+                came = [board.receive(frame) for frame in rng.permutation(np.array(down, object))]
+                assert came == [0] * (len(down) - 1) + [1]
+            answer = client.take_part(n, invitation, fresh and n == begin)
+            board.learn(x[n], y[n])
+            if n == begin + pace - 1:
+                round_, values = joined(board.upload(), wire)
+                assert round_ == begin
+                wanted = method.decode(answer, up=True)
+                assert np.abs(values - wanted).max() <= (1e-6 if wire == "float32" else 1e-3)
+                assert board.receive(down[0]) == 2
+                np.testing.assert_array_equal(joined(board.upload(), wire)[1], values)
+            server["w"] += 0.01 * rng.normal(size=method.task.dim).astype(np.float32)
+        client.catch_up(ROUNDS)
+        assert np.abs(board.w - client.model).max() <= 1e-6
+
+
+def exact(made, k):
+    """Algorithm 1 of one client in float32, each sum in the order in which the device adds."""
+    task, f = made.method().task, np.float32
+    slope = (task.features.W / (2 * np.pi)).astype(f)
+    offset = (task.features.b / (2 * np.pi)).astype(f)
+    sine = (np.sqrt(2 / task.dim) * np.array(device.SINE)).astype(f)
+    w = np.zeros(task.dim, f)
+
+    def features(x):
+        t = offset.copy()
+        for value, column in zip(x, slope.T, strict=True):
+            t += value * column
+        t = np.abs(np.fmod(t, f(1)))
+        s = f(0.25) - np.where(t > 0.5, f(1) - t, t)
+        q, p = s * s, np.full_like(s, sine[4])
+        for term in sine[3::-1]:
+            p = p * q + term
+        return s * p
+
+    def learn(x, y):
+        z, total = features(x), f(0)
+        for a, b in zip(w, z, strict=True):
+            total += a * b
+        w[:] += f(0.75) * (y - total) * z
+        return w
+
+    return learn
+
+
+def test_where_sums_have_the_same_order_all_bits_are_the_same(gcc, tmp_path):
+    made = plan(PLAIN)
+    x = np.random.default_rng(2).normal(size=(40, 4)).astype(np.float32)
+    learn = exact(made, 0)
+    with Board(built(tmp_path, made, "0", gcc, "-O2")) as board:
+        for each in x:
+            board.learn(each, each[0])
+            wanted = learn(each, each[0])
+        np.testing.assert_array_equal(board.w, wanted)
+
+
+TINY = replace(PLAIN, features=Features(dim=5), methods=(psofed.PSOFed(shared=3, shift=1),),
+               check=psofed.OutliersCheck(window=3))  # fmt: skip
+
+
+def test_a_power_cut_at_any_byte_leaves_the_state_before_or_after_a_save(gcc, tmp_path):
+    with Board(built(tmp_path, plan(TINY), "0", gcc, *CHECKED)) as board:
+        assert board.say("o") == ["0"]
+        x = np.ones(4)
+        for y in (1, 2, 3, 2):
+            board.learn(x * y, y)
+        assert board.say("s", -1) == ["0"]
+        before, saves, cuts = board.w, 1, 0
+        assert before.any()
+        while cuts < 10_000:
+            board.learn(x * cuts, 2)
+            after = board.w
+            whole = board.say("s", cuts) == ["0"]
+            found = int(*board.say("o"))
+            assert found == saves + whole
+            np.testing.assert_array_equal(board.w, after if whole else before)
+            if whole:
+                break
+            cuts += 1
+        assert 200 < cuts < 10_000
+
+
+def test_what_is_no_frame_of_this_run_changes_nothing(gcc, tmp_path):
+    made = plan(SMALL)
+    good = frames(70, np.arange(7.0), "float32")
+    (frame,) = good
+    bad = {
+        -1: [b"", frame[:3], frame[:-1], frame + b"\0", bytes([1]) + frame[1:],
+             bytes([0x80 | 3]) + frame[1:], bytes([0x80]) + frame[1:]],
+        -2: frames(69, np.ones(7), "float32"),
+        -3: [frames(71, np.full(7, v), "float32")[0] for v in (np.nan, np.inf, -1e10)],
+    }  # fmt: skip
+    with Board(built(tmp_path, made, "0", gcc, *CHECKED)) as board:
+        assert board.upload() == []
+        assert board.receive(frame) == 1
+        board.learn(np.ones(4), 1)
+        answer, w = board.upload(), board.w
+        for code, those in bad.items():
+            for each in those:
+                assert board.receive(each) == code, each
+                np.testing.assert_array_equal(board.w, w)
+        assert board.receive(frame) == 2
+        assert board.upload() == answer
+
+
+@given(data=st.data())
+@settings(max_examples=5)
+def test_any_bytes_are_taken_without_harm(data, small_board):
+    for each in data.draw(st.lists(st.binary(max_size=60), max_size=20)):
+        assert small_board.receive(each) in (-3, -2, -1, 0, 1, 2)
+    assert all(len(part) <= device.FRAME for part in small_board.upload())
+
+
+@pytest.fixture(scope="module")
+def small_board(gcc, tmp_path_factory):
+    with Board(built(tmp_path_factory.mktemp("small"), plan(TINY), "0", gcc, *CHECKED)) as board:
+        yield board
+
+
+def test_values_of_two_bytes_are_those_of_ieee(gcc, tmp_path):
+    main = """
+    #include "config.h"
+    #include "psofed.h"
+    #include <stdio.h>
+    int main(void)
+    {
+        uint8_t two[2];
+        union { float f; unsigned bits; } a;
+        while (scanf("%x", &a.bits) == 1) {
+            psofed_put(two, a.f);
+            a.f = psofed_get(two);
+            printf("%04x %08x\\n", two[0] | two[1] << 8, a.bits);
+        }
+        return 0;
+    }
+    """
+    (tmp_path / "it.c").write_text(main)
+    program = built(tmp_path, plan(SMALL, "float16"), "0", gcc, *CHECKED, main=tmp_path / "it.c")
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)].astype(np.float32)
+    rng = np.random.default_rng(0)
+    between = (halves[:-1] + halves[1:]) / 2  # of two neighbours the even one
+    others = rng.integers(0, 2**32, 20_000, np.uint32).view(np.float32)
+    given = np.concatenate([halves, between, others[np.isfinite(others)]])
+    said = subprocess.run([program], input=" ".join(hexed(given)), capture_output=True, text=True)
+    found = np.array(
+        [[int(word, 16) for word in line.split()] for line in said.stdout.splitlines()]
+    )
+    with np.errstate(over="ignore"):
+        wanted = given.astype(np.float16)
+    np.testing.assert_array_equal(found[:, 0], wanted.view(np.uint16))
+    np.testing.assert_array_equal(
+        found[:, 1].astype(np.uint32).view(np.float32), wanted.astype(np.float32)
+    )
+
+
+def test_the_mix_of_a_device_is_that_of_its_equations(gcc, tmp_path):
+    made = plan(replace(SMALL, mix=MixOptions()))
+    rng, memory, trust = np.random.default_rng(3), mixing.start(2), mixing.equal(2)
+    x, last = rng.normal(size=(200, 4)), np.nan
+    y = np.cumsum(rng.normal(size=200)) / 10 + np.sin(x[:, 0])
+    with Board(built(tmp_path, made, "0", gcc, *CHECKED)) as board:
+        learn = exact(made, 0)
+        w = np.zeros(30)
+        for each, label in zip(np.float32(x), np.float32(y), strict=True):
+            z = made.method().task.features(each)
+            own = float(w @ z)
+            guesses = np.array([own, own if np.isnan(last) else last])
+            mixed = mixing.weights(memory, trust) @ guesses
+            assert abs(board.predict(each) - mixed) < 2e-4
+            board.learn(each, label)
+            if not np.isnan(last):
+                mixing.learn(memory, trust, guesses, mixed, label)
+            last, w = float(label), learn(each, label)
+
+
+@pytest.mark.parametrize("name", ["PSO-Fed", "clipped"])
+def test_an_emulated_microcontroller_has_the_bits_of_this_machine(
+    name, gcc, arm_gcc, qemu_arm, tmp_path
+):
+    made, rng = plan(SETTINGS[name], "float16"), np.random.default_rng(4)
+    x = rng.normal(size=(60, 4)).astype(np.float32)
+    (down,) = frames(40, rng.normal(size=7), "float16") if name == "clipped" else (None,)
+    found = []
+    for each in (gcc, arm_gcc):
+        folder = tmp_path / each[-12:].replace("/", "_")
+        folder.mkdir()
+        on_board = each == arm_gcc
+        program = built(folder, made, "2", each, *(ARM if on_board else ("-O2",)))
+        with Board(*(emulated(qemu_arm, program) if on_board else [program])) as board:
+            for i, one in enumerate(x):
+                if i == 40 and down:
+                    assert board.receive(down) == 1
+                board.learn(one, np.sin(one.sum()))
+            found.append([*board.w.tolist(), board.upload(), board.predict(x[0])])
+    assert found[0] == found[1]
+
+
+def test_both_compilers_take_what_a_device_is_given(gcc, clang, tmp_path):
+    for compiler in (gcc, clang):
+        for name in SETTINGS:
+            built(tmp_path, plan(SETTINGS[name]), "1", compiler, "-Os", main=tmp_path / "main.c")

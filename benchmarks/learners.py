@@ -1,4 +1,4 @@
-"""Learners on the paper's stream at equal bytes: the table of docs/extend.md.
+"""Learners on the paper's stream at equal bytes.
 
 python benchmarks/learners.py --rounds 5000 --runs 5
 

@@ -48,6 +48,7 @@ from psofed.rivals.topk import Options as TopK
 from psofed.simulate.montecarlo import Interrupted as Interrupted
 from psofed.simulate.montecarlo import finished_runs as finished_runs
 from psofed.simulate.montecarlo import run as run
+from psofed.simulate.online import Federation as Federation
 from psofed.stages.attacks.adaptive import Options as AdaptiveAttack
 from psofed.stages.attacks.alie import Options as ALIEAttack
 from psofed.stages.attacks.collusion import Options as CollusionAttack

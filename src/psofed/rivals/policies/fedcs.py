@@ -74,7 +74,7 @@ class Policy(policies.Policy):
     and c_k (8 bytes). S_n may be empty.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         clients = federation.clients
         self.asked = min(ceil(options.share * clients - 1e-9), clients)
@@ -99,7 +99,7 @@ class Policy(policies.Policy):
         chosen = pack(8 * up_bytes / rate, time, 8 * down_bytes / rate, deadline)
         return sorted(asked[chosen].tolist())
 
-    def _usual(self, federation: policies.Federation) -> float:
+    def _usual(self, federation: policies.PolicyTask) -> float:
         """The deadline at which Online-Fed fits the usual cohort, by halving the interval."""
         u = federation.seeds.world.uniforms(
             "fedcs trials", round=np.arange(TRIALS), count=self.asked

@@ -56,7 +56,7 @@ class Policy(policies.Policy):
     of U_k over all clients. q_k <- 0.9 q_k + 0.1 |U_k| for k in S_n; q_k = 1 at first.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         self.beta = options.beta
         self.uniform = UniformCohorts(self.seeds, self.clients, self.size)

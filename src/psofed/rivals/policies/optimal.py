@@ -65,7 +65,7 @@ class Policy(policies.Policy):
     U_k over all clients.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         self.size = options.uploads
         self.uniform = UniformCohorts(self.seeds, self.clients, options.asked)

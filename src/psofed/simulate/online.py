@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
+
 from psofed.core.native import Array
 from psofed.errors import InputError, nearest, written
 from psofed.experiment import Experiment, parse
@@ -117,6 +119,20 @@ class Federation:
     def model(self) -> Array:
         """The model of all: the server's, or the mean of the clients' if it has none."""
         return self._turns.shared.copy()
+
+    @property
+    def models(self) -> dict[Name, Array]:
+        """The own model of each client who has one."""
+        turns = self._turns
+        try:
+            found = turns.method.models(None, turns.clients.states)
+        except KeyError:  # clients of this method keep none
+            return {}
+        return {name: found[k].copy() for name, k in self._rows.items() if turns.begun[k]}
+
+    def features(self, x: Array) -> Array:
+        """z(x) for x [..., L], the same for all clients."""
+        return self._turns.features(np.asarray(x, self.experiment.dtype))
 
     @property
     def traffic(self) -> Traffic:

@@ -4,10 +4,12 @@
 
 from psofed.compare.comparing import Comparison as Comparison
 from psofed.compare.comparing import compare_methods as compare_methods
+from psofed.compare.running import run as run
 from psofed.compare.sweeping import SweepResult as SweepResult
 from psofed.compare.sweeping import sweep as sweep
 from psofed.curves import Curves as Curves
 from psofed.errors import InputError as InputError
+from psofed.errors import PsofedWarning as PsofedWarning
 from psofed.experiment import Experiment as Experiment
 from psofed.experiment import read as read
 from psofed.extras import MissingExtraError as MissingExtraError
@@ -47,7 +49,6 @@ from psofed.rivals.structured import Options as Structured
 from psofed.rivals.topk import Options as TopK
 from psofed.simulate.montecarlo import Interrupted as Interrupted
 from psofed.simulate.montecarlo import finished_runs as finished_runs
-from psofed.simulate.montecarlo import run as run
 from psofed.simulate.online import Federation as Federation
 from psofed.stages.attacks.adaptive import Options as AdaptiveAttack
 from psofed.stages.attacks.alie import Options as ALIEAttack

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
+from warnings import warn
 
 import numpy as np
 
 from psofed.core.native import Array
-from psofed.errors import InputError, nearest, written
+from psofed.errors import InputError, PsofedWarning, nearest, written
 from psofed.experiment import Experiment, parse
 from psofed.extras import counted
 from psofed.federation import plugins, schema
@@ -34,6 +36,7 @@ from psofed.stages.defences.contract import Options as Defending
 from psofed.stages.mix import MixOptions
 
 KIND = "federation"
+SMALLER = "use a smaller step, and inputs and targets of about 1"
 
 
 class Traffic(NamedTuple):
@@ -92,6 +95,10 @@ class Federation:
             )  # fmt: skip
             experiment = experiment.alone(method)
         self._begin(experiment, cohort, every)
+        # E|z|^2 = 1 of cosines, and a step of 2 / |z|^2 undoes all that was learned.
+        mu = method.step or step
+        if self._turns.task.learner.lms and experiment.features.name == "cosine" and mu >= 2:
+            warn(f"step {mu:g} is unsafe; {SMALLER}", PsofedWarning, stacklevel=2)
 
     def _begin(self, experiment: Experiment, cohort: int, every: int | None) -> None:
         self.experiment, self.cohort, self.every = experiment, cohort, every
@@ -143,7 +150,7 @@ class Federation:
     def learn_one(self, client: Name, x: Any, y: Any) -> None:
         """A sample of a client, who joins if it is not known. Then a round may end."""
         X, Y = self.inputs.read(x, self.experiment.dtype), label(y, self.experiment.dtype)
-        row = self._rows.get(client)
+        row = self._known(client)
         if row is None:
             row = self.join(client)
         elif row not in self._turns.attendance.now:
@@ -156,8 +163,10 @@ class Federation:
 
     def predict_one(self, client: Name, x: Any) -> float:
         """What a client answers; one that is not known has the model of all."""
-        row = self._rows.get(client)
-        return self._turns.predict(row, self.inputs.read(x, self.experiment.dtype))
+        found = self._turns.predict(self._known(client), self.inputs.read(x, self.experiment.dtype))
+        if not isfinite(found):
+            warn(f"the model of {client!r} has diverged; {SMALLER}", PsofedWarning, stacklevel=2)
+        return found
 
     def round(self) -> tuple[int, int]:
         """End the round: members upload, the server folds. Returns its bytes, up and down."""
@@ -200,8 +209,12 @@ class Federation:
         self._turns.samples[row] = client.samples
         return row
 
+    def _known(self, client: Name) -> int | None:
+        """The row of a client, if it is known."""
+        return self._rows.get(_name(client))
+
     def _row(self, name: Name) -> int:
-        row = self._rows.get(name)
+        row = self._known(name)
         if row is None or row not in self._turns.attendance.now:
             known = nearest(str(name), [str(each) for each in self.clients] or ["none"])
             raise InputError("client", f"is {name!r}, who is not there", known)

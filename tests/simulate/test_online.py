@@ -299,6 +299,23 @@ def test_a_mistake_is_told_in_a_line(act, said):
         act()
 
 
+def test_who_leaves_an_open_round_does_not_upload():
+    fed = psofed.Federation(2, 2, every=0)
+    fed.learn_one(0, [1, 1], 1.0)
+    fed.leave(0)
+    assert fed.round() == (160, 320)
+
+
+def test_who_has_no_sample_passes_none_on_a_second_time():
+    fed = psofed.Federation(2, 3, psofed.Raw(), every=0)
+    for k in range(3):
+        fed.learn_one(k, [1, 1], 1.0)
+    first, _ = fed.round()
+    fed.learn_one(0, [1, 1], 1.0)
+    assert fed.round()[0] == first / 3
+    assert fed.round() == (0, 0)
+
+
 def test_who_has_left_is_not_taught(trained):
     trained.leave("hill")
     with pytest.raises(InputError, match=r"'hill', who has left; let it join first"):

@@ -31,7 +31,7 @@ ACTS = ("add", "remove", "exclude", "readmit")
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(schema.Fields):
     """What is different from a round on; one table [[fleet]] of a file."""
 
     round: int  # the first round in which it holds

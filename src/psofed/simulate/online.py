@@ -29,6 +29,7 @@ from psofed.federation.learners.contract import Learner
 from psofed.federation.options import Options
 from psofed.federation.records import DamagedError, Record, pack, unpack
 from psofed.methods import psofed
+from psofed.settings import choices
 from psofed.simulate.client_model import ClientModel, Inputs, Name, inputs_of, label
 from psofed.simulate.turns import Given, Turns
 from psofed.stages.checks.contract import SampleCheck
@@ -68,35 +69,38 @@ class Federation:
 
     def __init__(
         self, inputs: int | Sequence[str], clients: int | Iterable[Name] = (),
-        method: Options | None = None, *, cohort: int = 4, every: int | None = None,
-        step: float = 0.5, features: Features | None = None, learner: Learner | None = None,
-        mix: MixOptions | bool = False, check: SampleCheck | None = None,
-        defence: Defending | None = None, seed: int = 0,
+        method: Options | str | None = None, *, cohort: int = 4, every: int | None = None,
+        step: float = 0.5, features: Features | None = None, learner: Learner | str | None = None,
+        mix: MixOptions | bool = False, check: SampleCheck | str | None = None,
+        defence: Defending | str | None = None, seed: int = 0,
         dtype: Literal["float32", "float64"] = "float64",
     ) -> None:  # fmt: skip
         """Defaults are those of the paper, but the step; not set are features of the paper's kind
         with a width of sqrt(inputs), and as the method PSO-Fed that shares a fifth of the model.
         """
         self.inputs = inputs_of(inputs)
-        named = range(clients) if isinstance(clients, int) else clients
-        self._rows = _rows(named)
+        self._rows = _rows(clients)
         learner = lms.Options() if learner is None else learner
+        around: dict[str, Any] = {"learner": learner, "mix": mix, "check": check,
+                                  "defence": defence}  # fmt: skip
+        around = choices(around | {"features": features})
+        known: Learner = around["learner"]
         if features is None:
-            features = Features(width=self.inputs.count**0.5) if learner.featured else Features()
+            features = Features(width=self.inputs.count**0.5) if known.featured else Features()
         stream, several = Given(self.inputs.count), max(len(self._rows), 1)
         if method is None:
-            method = psofed.Options(max(learner.size(stream.taps, features.entries) // 5, 1))
+            method = psofed.Options(max(known.size(stream.taps, features.entries) // 5, 1))
+        chosen: Any = method
         self._check(cohort, every)
         with _named():
             experiment = Experiment(
                 clients=several, cohort=min(cohort, several), step=step, dtype=dtype, seed=seed,
-                stream=stream, features=features, learner=learner, methods=(method,), check=check,
-                defence=defence, mix=MixOptions() if mix is True else mix or None, runs=1,
+                stream=stream, features=features, methods=(chosen,), runs=1, **around,
             )  # fmt: skip
-            experiment = experiment.alone(method)
+            experiment = experiment.alone(experiment.methods[0])
         self._begin(experiment, cohort, every)
         # E|z|^2 = 1 of cosines, and a step of 2 / |z|^2 undoes all that was learned.
-        mu = method.step or step
+        mu = experiment.methods[0].step or step
         if self._turns.task.learner.lms and experiment.features.name == "cosine" and mu >= 2:
             warn(f"step {mu:g} is unsafe; {SMALLER}", PsofedWarning, stacklevel=2)
 
@@ -274,9 +278,12 @@ def _name(name: Name) -> Name:
     return name
 
 
-def _rows(names: Iterable[Name]) -> dict[Name, int]:
+def _rows(names: int | Iterable[Name]) -> dict[Name, int]:
     """The row of each client."""
-    given = [_name(name) for name in names]
+    count = isinstance(names, int) and names >= 0
+    if isinstance(names, str) or not (count or isinstance(names, Iterable)):
+        raise InputError("clients", f"is {names!r}", "give a list of names, or how many")
+    given = [*range(names)] if isinstance(names, int) else [_name(name) for name in names]
     found = {name: row for row, name in enumerate(given)}
     if len(found) < len(given):
         twice = next(name for row, name in enumerate(given) if found[name] != row)

@@ -174,6 +174,7 @@ class Synthetic(StreamOptions):
     spread: float = 0.0  # how far clients differ: that of client k is f + spread g_k
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         for key, right in MEANT.items():
             if key in cls.__dict__:
                 raise InputError(cls.__qualname__, f"has its own `{key}`", right)

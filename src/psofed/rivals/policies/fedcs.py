@@ -32,7 +32,7 @@ TRIALS, HALVINGS = 100, 16  # of the search for a deadline
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class FedCS(policies.Options):
     """The share C that is asked, the deadline in s, rates in kbit/s and computing times in ms.
 
     Each client draws a rate, log-uniform, and a time, uniform, once. With deadline = inf all that
@@ -41,10 +41,10 @@ class Options(policies.Options):
     """
 
     name: ClassVar[str] = "fedcs"
-    share: float = 0.1
-    deadline: float | None = None
-    rates: tuple[float, float] = (1.0, 100.0)
-    computing: tuple[float, float] = (1.0, 20.0)
+    share: float = 0.1  # C, of the clients, is asked
+    deadline: float | None = None  # seconds; not set: as many fit as a cohort has
+    rates: tuple[float, float] = (1.0, 100.0)  # kbit/s
+    computing: tuple[float, float] = (1.0, 20.0)  # milliseconds
 
     def describe(self) -> str:
         within = "" if self.deadline is None else f" within {self.deadline:g} s"
@@ -61,6 +61,9 @@ class Options(policies.Options):
         if not 0 <= self.computing[0] <= self.computing[1] < inf:
             found = f"is {list(self.computing)}"
             raise InputError("computing", found, "use the smallest and the largest")
+
+
+Options = FedCS
 
 
 class Policy(policies.Policy):

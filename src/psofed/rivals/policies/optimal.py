@@ -33,13 +33,13 @@ from psofed.contract import Array, InputError, State, UniformCohorts, policies
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class Optimal(policies.Options):
     """n_a clients that are asked, m uploads to expect."""
 
     name: ClassVar[str] = "optimal"
     scores: ClassVar[policies.Scores] = "client"
-    asked: int = 16
-    uploads: int = 4
+    asked: int = 16  # n_a, clients that are asked
+    uploads: int = 4  # m, that are expected
 
     def describe(self) -> str:
         return f"Optimal sampling {self.uploads} of {self.asked}"
@@ -53,6 +53,9 @@ class Options(policies.Options):
         if not 1 <= self.uploads <= self.asked:
             found = f"is {self.uploads}, but {self.asked} are asked"
             raise InputError("uploads", found, f"use 1 to {self.asked}")
+
+
+Options = Optimal
 
 
 class Policy(policies.Policy):

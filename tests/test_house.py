@@ -56,11 +56,13 @@ RAISED = {  # capability: modules, lines
     "a client in C for microcontrollers": (1, 226),
     "a federation of streams from Python, in pipelines of River and in parts": (3, 880),
     "Python warns; classes have their names, options their help, guesses an answer": (1, 430),
+    "clients with unequal amounts of data; systems without POSIX": (0, 50),
 }
 # Lines of tests of new capabilities
 RAISED_TESTS = {
     "a federation of streams from Python, in pipelines of River and in parts": 370,
     "Python warns; classes have their names, options their help, guesses an answer": 150,
+    "clients with unequal amounts of data; systems without POSIX": 140,
 }
 
 

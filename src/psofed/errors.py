@@ -39,10 +39,6 @@ class ResourceError(InputError):
     code = 3
 
 
-class PsofedWarning(UserWarning):
-    """A result is not what it seems: what the command line says, for those who call psofed."""
-
-
 # Of a disk, not of its user, who may have named a place where nobody can write
 FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 

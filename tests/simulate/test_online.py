@@ -91,7 +91,7 @@ AROUND = [
     {"defence": clip.Options()},
     {"dtype": "float32"},
     {"cohort": 5},
-    {"seed": 7, "learner": psofed.LinearLearner(), "features": psofed.Features()},
+    {"seed": 7, "learner": psofed.learners.LinearLearner(), "features": psofed.Features()},
 ]
 
 
@@ -185,7 +185,7 @@ def test_who_is_not_known_is_answered_by_the_model_of_all(trained):
     assert trained.predict_one("new", [1, 1]) == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("method", [None, psofed.FedAvg(), psofed.Raw()])
+@pytest.mark.parametrize("method", [None, psofed.FedAvg(), psofed.rivals.Raw()])
 def test_it_goes_on_after_a_file_as_if_nothing_had_been(method, tmp_path):
     fed = psofed.Federation(2, 3, method, mix=True, every=5)
     for i in range(33):
@@ -261,7 +261,7 @@ MISTAKES = [
     (lambda: federated(every=-1), "every is -1; use a whole number, 0 or more"),
     (lambda: federated(step=-1.0), "step is -1.0; use a number above 0"),
     (lambda: federated(method=psofed.PSOFed(300)), "method.shared is 300"),
-    (lambda: federated(method=psofed.PSOFed(policy=psofed.FOLBPolicy())), "method.policy needs"),
+    (lambda: federated(method=psofed.PSOFed(policy=psofed.policies.FOLB())), "method.policy needs"),
     (lambda: federated(features=psofed.Features("gaussian")), "stream has no samples of its own"),
     (lambda: federated().learn_one(0, [1, 2, 3], 1), "x has 3 numbers; give 2"),
     (lambda: federated().learn_one(0, 1.0, 1), "x is 1.0, one number; give 2"),
@@ -281,13 +281,13 @@ MISTAKES = [
         lambda: federated(method=psofed.FedAvg()).client(0).learn_one([1, 1], 1),
         "method is FedAvg E=5, whose clients learn only in rounds in which they take part",
     ),
-    (lambda: federated(method=psofed.Raw()).client(0).model, "whose clients keep no model"),
+    (lambda: federated(method=psofed.rivals.Raw()).client(0).model, "whose clients keep no model"),
     (
         lambda: federated(mix=True).client(0) + federated(mix=True).client(1),
         "whose clients also keep 'mix A'",
     ),
     (
-        lambda: federated(method=psofed.Local()).learn_one("new", [1, 1], 1),
+        lambda: federated(method=psofed.methods.Local()).learn_one("new", [1, 1], 1),
         "whose clients can neither join nor leave",
     ),
 ]
@@ -307,7 +307,7 @@ def test_who_leaves_an_open_round_does_not_upload():
 
 
 def test_who_has_no_sample_passes_none_on_a_second_time():
-    fed = psofed.Federation(2, 3, psofed.Raw(), every=0)
+    fed = psofed.Federation(2, 3, psofed.rivals.Raw(), every=0)
     for k in range(3):
         fed.learn_one(k, [1, 1], 1.0)
     first, _ = fed.round()

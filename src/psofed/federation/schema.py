@@ -30,6 +30,7 @@ from typing import (
     get_type_hints,
 )
 
+import psofed
 from psofed.errors import InputError, meant, nearest
 from psofed.federation import plugins
 
@@ -283,6 +284,19 @@ def _homes(group: str) -> dict[str, str]:
         modules = (module.name for module in pkgutil.iter_modules(home.__path__))
         found |= {name: package for name in modules if name not in home.HELPERS}
     return found
+
+
+def public(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a public package: its classes, loaded on first use."""
+    homes = psofed._HOMES_IN[package]
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = homes[name].partition(":")
+        return getattr(import_module(module), attribute)
+
+    return find, lambda: sorted(homes)
 
 
 def load(group: str, name: object) -> ModuleType:

@@ -74,7 +74,8 @@ class Native(BuildHookInterface):
             path = Path(tempfile.mkdtemp()) / "commit"
             path.write_text(commit)
             build_data["force_include"][str(path)] = "psofed/commit"
-        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+        known = (shutil.which(name) for name in ("cc", "gcc", "clang"))
+        compiler = os.environ.get("CC") or next(filter(None, known), None)
         try:
             if not compiler:
                 raise OSError("there is no C compiler")

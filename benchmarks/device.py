@@ -84,8 +84,8 @@ SETTINGS = {
 def planned(shared: int = 5, check: bool = False, mix: bool = False) -> Deployment:
     """A client with these options."""
     method = psofed.OnlineFed() if shared == 200 else psofed.PSOFed(shared=shared)
-    made = Experiment(methods=(method,), check=psofed.NoneCheck())
-    made = replace(made, check=psofed.OutliersCheck()) if check else made
+    made = Experiment(methods=(method,), check=psofed.checks.NoCheck())
+    made = replace(made, check=psofed.checks.Outliers()) if check else made
     return Deployment(replace(made, mix=MixOptions()) if mix else made, Deploy(wire="float16"))
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+import pydoc
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +21,12 @@ from psofed import extras
 from psofed.federation import schema
 from psofed.simulate import montecarlo
 
-KINDS = {
-    "methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner",
-    "sample_checks": "Check",
-    "attacks": "Attack", "defences": "Defence",
+HOMES = {  # of what is found by its name in a file, the packages with the classes
+    "methods": ("methods", "rivals"), "streams": ("streams",), "policies": ("policies",),
+    "learners": ("learners",), "sample_checks": ("checks",), "attacks": ("attacks",),
+    "defences": ("defences",),
 }  # fmt: skip
-SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
+SPECIAL = {"none": {"nocheck", "nodefence"}, "range": {"inrange"}, "linear": {"linearlearner"}}
 FEW = psofed.Experiment(
     clients=5, cohort=2, rounds=10, runs=2, test_samples=20, features=psofed.Features(dim=6),
     methods=(psofed.OnlineFed(), psofed.PSOFed(shared=2)),
@@ -34,26 +39,26 @@ def curves():
     return montecarlo.run(FEW, 1)
 
 
-@pytest.mark.parametrize("package", KINDS)
-def test_everything_found_by_name_is_at_the_top_under_that_name(package):
-    group = f"psofed.{package}"
-    there = {home: name for name, home in psofed._HOMES.items()}
-    for name in schema.names(group):
-        public = there[f"{schema.load(group, name).__name__}:Options"]
-        assert public == SPECIAL.get(name, public)
-        if name not in SPECIAL:
-            assert public.lower() == name + KINDS[package].lower()
-            assert public.endswith(KINDS[package])
-        assert getattr(psofed, public).name == name
+@pytest.mark.parametrize("group", HOMES)
+def test_everything_found_by_name_has_its_class_in_a_public_package(group):
+    for name in schema.names(f"psofed.{group}"):
+        options = schema.load(f"psofed.{group}", name).Options
+        here = [
+            getattr(getattr(psofed, package), options.__name__, None) for package in HOMES[group]
+        ]
+        assert options in here
+        assert options.name == name
+        assert options.__name__.lower() in SPECIAL.get(name, {name, name + "stream"})
 
 
-def test_every_name_at_the_top_is_there_and_documented():
+def test_few_names_are_at_the_top_and_all_are_there_and_documented():
+    assert len(psofed.__all__) <= 25
     for name in psofed.__all__:
         assert getattr(psofed, name) is not None
         assert name.startswith("_") or getattr(psofed, name).__doc__
     page = site_api.index()
-    for name in psofed._HOMES:
-        assert f"`psofed.{name}`" in page, name
+    for name in site_api.public():
+        assert f"`{name}`" in page, name
 
 
 def test_no_name_at_the_top_is_that_of_a_module():
@@ -86,7 +91,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 )
 def test_a_missing_extra_is_named_with_the_way_to_get_it(curves, monkeypatch, module, extra, use):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(psofed.MissingExtraError) as told:
+    with pytest.raises(psofed.extras.MissingExtraError) as told:
         use(curves)
     assert f"pip install '.[{extra}]' in a clone" in str(told.value)
     assert isinstance(told.value, ImportError | psofed.InputError)
@@ -294,3 +299,80 @@ def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
         psofed.compare_methods(FEW, budget=1.0, tuning="plain", jobs=1)
     with pytest.raises(psofed.InputError, match="before its first run was finished"):
         psofed.finished_runs()
+
+
+def test_help_has_a_line_for_each_option_and_classes_have_their_names():
+    for module, attribute in site_api.public().values():
+        thing = getattr(import_module(module), attribute)
+        if not (isinstance(thing, type) and issubclass(thing, schema.Fields)):
+            continue
+        lines = pydoc.plain(pydoc.render_doc(thing)).splitlines()
+        for field in dataclasses.fields(thing):
+            assert any(line.strip(" |").startswith(f"{field.name}: ") for line in lines), field
+        assert thing.__name__ != "Options"
+        assert pickle.loads(pickle.dumps(thing)) is thing
+    assert repr(psofed.FedAvg(3)).startswith("FedAvg(")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: psofed.Experiment(K=30), "K is no field of Experiment; write clients="),
+        (lambda: psofed.Experiment(D=30), "write features=psofed.Features(dim=...)"),
+        (lambda: psofed.Experiment(M=5), "it is a field of psofed.PSOFed: shared"),
+        (lambda: psofed.PSOFed(M=5), "M is no field of PSOFed; write shared="),
+        (lambda: psofed.PSOFed(tau=5), "write shift="),
+        (lambda: psofed.PSOFed(K=5), "it is a field of psofed.Experiment: clients"),
+        (lambda: psofed.PSOFed(shred=5), "did you mean 'shared'?"),
+        (lambda: psofed.Features(sigma=5), "write width="),
+        (lambda: psofed.Experiment(features=50), "write psofed.Features(dim=50)"),
+        (lambda: psofed.Experiment(stream="iid"), 'write psofed.PaperStream(inputs="iid")'),
+        (lambda: psofed.Experiment(stream="papr"), "did you mean 'paper'?"),
+        (lambda: psofed.Experiment(learner=3), "or its name: linear, lms, nlms"),
+        (lambda: psofed.Experiment(methods=3), "methods is 3; give a list of methods"),
+        (lambda: psofed.Experiment(methods=psofed.FedAvg), "give a list such as [FedAvg()]"),
+        (lambda: psofed.Experiment(methods=[psofed.FedAvg]), "is the class FedAvg; write FedAvg()"),
+        (lambda: psofed.Experiment(mix="yes"), "mix is 'yes'; use True, or MixOptions"),
+    ],
+)
+def test_a_field_that_is_guessed_is_answered_with_the_one_that_is_meant(make, told):
+    with pytest.raises(psofed.InputError, match=re.escape(told)):
+        make()
+
+
+@pytest.mark.parametrize("methods", [psofed.FedAvg(), "fedavg", ["fedavg"], {"name": "fedavg"}])
+def test_what_is_alone_or_has_a_name_need_not_be_more(methods):
+    made = psofed.Experiment(methods=methods, stream="paper", defence="clip", mix=True)
+    assert made.methods == (psofed.FedAvg(),)
+    assert made.stream == psofed.PaperStream()
+    assert made.defence == psofed.defences.Clip()
+
+
+USER = """
+import numpy as np
+import psofed
+
+fed = psofed.Federation(inputs=4, clients=["a", "b"], method=psofed.PSOFed(shared=40))
+fed.learn_one("a", np.zeros(4), 1.0)
+said: float = fed.predict_one("a", {"x": 1.0})
+bytes_up: int = fed.traffic.up
+curves = psofed.run(psofed.Experiment(runs=1, rounds=10, methods=(psofed.OnlineFed(),)))
+steady: float = curves.point(0, "steady").value
+reveal_type(fed.model)
+psofed.Experiment(rounds="many")
+"""
+
+
+def test_a_users_file_is_checked_by_mypy(tmp_path):
+    """The package says that it is typed, and types are those of the objects."""
+    (tmp_path / "mine.py").write_text(USER)
+    api = pytest.importorskip("mypy.api")
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    out, _, _ = api.run(["--strict", "--config-file=", cache, str(tmp_path / "mine.py")])
+    wrong, revealed = [], ""
+    for line in out.splitlines():
+        wrong += [line] if " error: " in line else []
+        revealed += line if "Revealed type" in line else ""
+    assert len(wrong) == 1, out
+    assert '"rounds" to "Experiment" has incompatible type "str"; expected "int"' in wrong[0]
+    assert "ndarray" in revealed

@@ -66,20 +66,27 @@ def _automodule(name: str) -> str:
 
 
 @cache
+def public() -> dict[str, tuple[str, str]]:
+    """What users call, by its name: the module where it is, and its name there."""
+    homes = {f"psofed.{name}": home for name, home in psofed._HOMES.items()}
+    for package, module in psofed._PACKAGES.items():
+        names = psofed._HOMES_IN[module]
+        homes |= {f"psofed.{package}.{name}": home for name, home in names.items()}
+    return {name: tuple(home.split(":")) for name, home in homes.items()}  # type: ignore[misc]
+
+
+@cache
 def _public() -> set[str]:
     """The modules whose members users call: where the names at the top and of the contract are."""
     names = (getattr(contract, name) for name in contract.__all__)
-    homes = {home.partition(":")[0] for home in psofed._HOMES.values()}
+    homes = {module for module, _ in public().values()}
     return homes | {getattr(thing, "__module__", "") for thing in names}
 
 
 def _homes() -> str:
     lines = ["| name | what it is |", "|---|---|"]
-    for name in psofed.__all__:
-        home = psofed._HOMES.get(name, "")
-        if home:
-            module, _, attribute = home.partition(":")
-            lines.append(f"| `psofed.{name}` | {{py:obj}}`{module}.{attribute}` |")
+    for name, (module, attribute) in public().items():
+        lines.append(f"| `{name}` | {{py:obj}}`{module}.{attribute}` |")
     return "\n".join(lines) + "\n"
 
 

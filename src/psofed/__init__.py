@@ -5,11 +5,13 @@
 >>> psofed.run(experiment).mse.shape
 (7, 21)
 
-Every method, stream, policy, learner, check, attack and defence has a name here: that of its file,
-as its authors write it, with Stream, Policy, Learner, Check, Attack or Defence after it for those.
+Here are the names that most need. Further methods, streams, policies, learners, checks of samples,
+attacks and defences are in a package for each.
 
->>> psofed.FedAvg(local_steps=3).name, psofed.PaperStream().name, psofed.FedCSPolicy.name
-('fedavg', 'paper', 'fedcs')
+>>> psofed.FedAvg(local_steps=3).name, psofed.streams.TableStream.name, psofed.policies.FedCS.name
+('fedavg', 'table', 'fedcs')
+>>> psofed.attacks.Scale(share=0.1).describe()
+'sign flip'
 """
 
 from __future__ import annotations
@@ -21,24 +23,36 @@ from typing import Any
 
 from psofed.core import __version__ as __version__
 
+# Public packages, by what they are called here
+_PACKAGES = {
+    "attacks": "psofed.stages.attacks", "checks": "psofed.stages.checks",
+    "defences": "psofed.stages.defences", "learners": "psofed.federation.learners",
+    "methods": "psofed.methods", "policies": "psofed.rivals.policies", "rivals": "psofed.rivals",
+    "streams": "psofed.streams",
+}  # fmt: skip
 
-def _homes() -> dict[str, str]:
-    """Where each name at the top is, as `__init__.pyi` has it: its module, and its name there."""
-    stub = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+
+def _homes(package: str) -> dict[str, str]:
+    """Where each name of a package is, as its `__init__.pyi` has it: its module, its name there."""
+    folder = Path(__file__).parent.joinpath(*package.split(".")[1:])
+    stub = (folder / "__init__.pyi").read_text(encoding="utf-8")
     found = {}
     for node in ast.parse(stub).body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("psofed."):
             found |= {str(alias.asname): f"{node.module}:{alias.name}" for alias in node.names}
     return found
 
 
 # Loaded on first use, so that `import psofed` and `psofed --help` are fast. No name may be that of
 # a module in this folder, which would take its place as soon as it is imported.
-_HOMES = _homes()
+_HOMES = {name: home for name, home in _homes("psofed").items() if name not in _PACKAGES}
+_HOMES_IN = {package: _homes(package) for package in _PACKAGES.values()}
 __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(_PACKAGES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'psofed' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
@@ -46,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])

@@ -46,6 +46,7 @@ from psofed.federation.contract import (
 )
 from psofed.federation.learners.contract import Learner, Line
 from psofed.federation.options import LOST, Coded, Common, Knob, Learns, geometric
+from psofed.federation.schema import public as public
 from psofed.federation.schema import require
 from psofed.federation.stage import Stage
 from psofed.methods import centralised

@@ -66,3 +66,25 @@ def nearest(name: str, known: list[str]) -> str:
     """
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "use one of " + ", ".join(sorted(known))
+
+
+# The paper's symbols and others' words: the field that is meant, and whose it is.
+MEANT = {
+    "K": ("clients", "Experiment"), "N": ("rounds", "Experiment"), "S": ("cohort", "Experiment"),
+    "mu": ("step", "Experiment"), "T": ("rounds", "Experiment"), "lr": ("step", "Experiment"),
+    "D": ("dim", "Features"), "dim": ("dim", "Features"), "sigma": ("width", "Features"),
+    "width": ("width", "Features"), "M": ("shared", "PSOFed"), "shared": ("shared", "PSOFed"),
+    "tau": ("shift", "PSOFed"), "E": ("local_steps", "FedAvg"), "L": ("taps", "Stream"),
+}  # fmt: skip
+
+
+def meant(name: str, known: list[str]) -> str:
+    """Advice for a name that is no field."""
+    field, owner = MEANT.get(name, ("", ""))
+    if field in known:
+        return f"write {field}="
+    if owner == "Features" and "features" in known:
+        return f"write features=psofed.Features({field}=...)"
+    if field:
+        return f"it is a field of psofed.{owner}: {field}"
+    return nearest(name, known)

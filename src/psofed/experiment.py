@@ -331,10 +331,10 @@ def load(path: str | Path) -> dict[str, Any]:
     return schema.read_toml(path, "an experiment file", right)
 
 
-def parse(table: dict[str, Any]) -> Experiment:
-    """An experiment from plain values, as `to_table` makes them."""
+def parse(table: dict[str, Any], stream: schema.Reader | None = None) -> Experiment:
+    """An experiment from plain values, as `to_table` makes them; another may read its stream."""
     nested = {
-        "stream": schema.reader("psofed.streams"),
+        "stream": stream or schema.reader("psofed.streams"),
         "features": feature_table.read,
         "learner": schema.reader("psofed.learners"),
         "attack": schema.reader("psofed.attacks"),

@@ -41,6 +41,16 @@ def need(module: str, extra: str, what: str, also: str = "") -> Any:
         raise MissingExtraError(what, f"need {package}", right) from None
 
 
+def locks() -> Any:
+    """The module with the file locks that state folders and keys need, which Windows has not."""
+    try:
+        return import_module("fcntl")
+    except ImportError:
+        found = "has no file locks of POSIX, which state folders and keys need"
+        right = "run servers, clients and their keys on Linux or macOS; all else works here"
+        raise InputError("this system", found, right) from None
+
+
 def report(module: str) -> Any:
     """A module of the report layer, which draws results and is above them: for `plot` alone."""
     return import_module(f"psofed.report.{module}")

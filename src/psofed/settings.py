@@ -5,8 +5,9 @@ An error names the field, what is there, and what would be right.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from psofed.errors import InputError
 from psofed.federation import forms, schema
@@ -47,7 +48,7 @@ def paper_methods() -> tuple[Options, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class Settings:
+class Settings(schema.Fields):
     """Everything that decides the numbers of a run. The defaults are the paper's setting."""
 
     clients: int = 100  # K
@@ -69,14 +70,14 @@ class Settings:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
-    mix: MixOptions | None = (
-        None  # of which models clients' answers are; not set: of their own alone
-    )
+    mix: MixOptions | None = None  # of which models answers are; not set: clients' own alone
     privacy: Privacy | None = None  # what the server may learn of a client; not set: what is sent
     fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=paper_methods)  # one per curve
 
     def __post_init__(self) -> None:
+        for name, value in choices(vars(self)).items():
+            object.__setattr__(self, name, value)
         check(self)
 
     @property
@@ -116,6 +117,36 @@ class Settings:
     def every(self) -> int:
         """Rounds between two test errors: as given, or such that a curve has at most 10,000."""
         return self.evaluate_every or -(-self.rounds // MOST_MARKS)
+
+
+CHOICES = {
+    "stream": "psofed.streams", "learner": "psofed.learners", "attack": "psofed.attacks",
+    "defence": "psofed.defences", "check": "psofed.sample_checks",
+}  # fmt: skip
+
+
+def choices(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given by name, or alone where several may be, as it is used: `methods="fedavg"`."""
+    found = {key: schema.choice(CHOICES[key], key, given[key]) for key in CHOICES & given.keys()}
+    if "methods" in given:
+        some = given["methods"]
+        listed = [some] if isinstance(some, str | Mapping | Options) else some
+        if not isinstance(listed, list | tuple):
+            right = f"such as [{some.__name__}()]" if isinstance(some, type) else "of methods"
+            raise InputError("methods", f"is {some!r:.60}", f"give a list {right}")
+        found["methods"] = tuple(
+            schema.choice("psofed.methods", f"methods[{i}]", each) for i, each in enumerate(listed)
+        )
+    if "mix" in given:
+        mix = found["mix"] = MixOptions() if given["mix"] is True else given["mix"] or None
+        if not isinstance(mix, MixOptions | None):
+            raise InputError(
+                "mix", f"is {mix!r:.60}", "use True, or MixOptions of psofed.stages.mix"
+            )
+    if not isinstance(features := given.get("features"), Features | None):
+        right = f"write psofed.Features({'dim=' * isinstance(features, int)}{features!r:.40})"
+        raise InputError("features", f"is {features!r:.60}", right)
+    return found
 
 
 def check(experiment: Settings) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 import psofed as library
 from helpers.battery import network
-from psofed import AdaptiveAttack, Experiment, OnlineFed, ScaleAttack
+from psofed import Experiment, OnlineFed
 from psofed.compare import addresses
 from psofed.errors import InputError
+from psofed.stages.attacks import Adaptive, Scale
 
 TINY = """
 clients = 10
@@ -58,7 +59,7 @@ def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tm
 
 def test_without_attack_and_defence_nothing_is_said():
     assert Experiment().threat == ""
-    nobody = Experiment(attack=ScaleAttack(share=0.0))
+    nobody = Experiment(attack=Scale(share=0.0))
     assert nobody.threat == "no client is malicious; no defence"
 
 
@@ -91,12 +92,12 @@ def test_a_setting_of_a_table_that_is_not_there_says_so():
 
 def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
     world = library.Experiment(
-        clients=10, rounds=100, runs=2, cohort=3, test_samples=20, attack=library.ScaleAttack(),
+        clients=10, rounds=100, runs=2, cohort=3, test_samples=20, attack=library.attacks.Scale(),
         features=library.Features(dim=6), methods=(library.PSOFed(shared=2),),
     )  # fmt: skip
     from psofed.compare import budget
 
-    known, left_out = budget.attacked(world, (library.PSOFed(shared=2), library.Raw()))
+    known, left_out = budget.attacked(world, (library.PSOFed(shared=2), library.rivals.Raw()))
     assert known == (library.PSOFed(shared=2),)
     assert left_out == [("Raw samples", "which sends no model that [attack] scale could change")]
     found = library.compare_methods(world, budget=0.5, tuning="none", jobs=1)
@@ -106,9 +107,9 @@ def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
 @pytest.mark.parametrize(
     ("attack", "words"),
     [
-        (ScaleAttack(factor=float("nan")), "attack.factor is nan; use a finite number"),
-        (ScaleAttack(share=1.0), "attack.share is 1.0; use a share of the clients, 0 to 1"),
-        (AdaptiveAttack(push="weak"), "attack is 'adaptive, weak 10', which needs a model"),
+        (Scale(factor=float("nan")), "attack.factor is nan; use a finite number"),
+        (Scale(share=1.0), "attack.share is 1.0; use a share of the clients, 0 to 1"),
+        (Adaptive(push="weak"), "attack is 'adaptive, weak 10', which needs a model"),
     ],
 )
 def test_an_attack_that_means_nothing_here_is_refused(attack, words):

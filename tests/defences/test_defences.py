@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psofed import ETPSOFed, Experiment, FedAvg, OnlineFed, PSOFed, TopK
+from psofed import Experiment, FedAvg, OnlineFed, PSOFed
+from psofed.rivals import ETPSOFed, TopK
 from psofed.simulate import montecarlo, onerun
 from psofed.stages.attacks import constant
 from psofed.stages.defences import centred, clip, krum, median, trimmed

@@ -20,8 +20,11 @@ def test_the_ten_lines_run(tmp_path):
     command = [sys.executable, "-W", "error", "-c", code]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    assert "PSO-Fed M=40" in result.stdout
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    said = re.fullmatch(
+        r"<Federation: PSO-Fed M=40.*, 2 clients, 3,000 samples.*> (.*)\n", result.stdout
+    )
+    assert abs(float(said[1]) - 1.48) < 0.5
+    assert (tmp_path / "federation.psofed").stat().st_size > 0
 
 
 def test_the_two_commands_are_dev_py_and_ci_runs_the_second():

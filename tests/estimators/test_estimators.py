@@ -40,13 +40,46 @@ def test_scikit_learn_finds_nothing_to_complain_about(estimators, name):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_river_finds_nothing_to_complain_about(estimators):
+@pytest.mark.parametrize("name", ["RFFKLMSStream", "FederatedStream"])
+def test_river_finds_nothing_to_complain_about(estimators, name):
     from river import checks
 
-    found = list(checks.yield_checks(estimators.RFFKLMSStream()))
+    found = list(checks.yield_checks(getattr(estimators, name)()))
     assert len(found) > 5
     for check in found:
-        check(estimators.RFFKLMSStream())
+        check(getattr(estimators, name)())
+
+
+def test_a_pipeline_of_river_federates_and_newcomers_profit(estimators):
+    from river import compose, evaluate, metrics, preprocessing
+
+    X, y = noisy(6, 1600)
+    numbers = compose.Discard("who") | preprocessing.StandardScaler()
+    model = (numbers + compose.Select("who")) | estimators.FederatedStream("who", step=0.4)
+    samples = [({"a": a, "b": b, "who": f"mill {i % 4}"}, t)
+               for i, ((a, b), t) in enumerate(zip(X, y, strict=True))]  # fmt: skip
+    error = evaluate.progressive_val_score(samples[:1500], model, metrics.MSE()).get()
+    assert error < 0.75 * y.var()
+    federation = model["FederatedStream"].federation
+    assert federation.clients == [f"mill {k}" for k in range(4)]
+    assert federation.traffic.up > 0
+    new = [(model.predict_one({**x, "who": "new"}) - t) ** 2 for x, t in samples[1500:]]
+    assert np.mean(new) < 0.75 * y.var()
+
+
+def test_a_federation_goes_on_with_more_rows_and_more_groups(estimators):
+    X, y = noisy(7, 900)
+    groups = np.array(["a", "b", "c"])[np.arange(900) // 300]
+    order = np.random.default_rng(0).permutation(600)
+    model = estimators.FederatedRegressor(dim=40, step=0.3, random_state=0)
+    model.partial_fit(X[order], y[order], groups=groups[order])
+    before, sent = model.score(X, y), model.traffic_.sum()
+    for part in np.array_split(np.arange(900), 9):
+        model.partial_fit(X[part], y[part], groups=groups[part])
+    assert model.groups_.tolist() == ["a", "b", "c"]
+    assert model.federation_.clients == [0, 1, 2]
+    assert model.score(X, y) > before
+    assert model.traffic_.sum() > sent
 
 
 def wave(seed, count=800, unit=1.0, noise=0.0):

@@ -234,6 +234,6 @@ def test_a_broken_contract_is_refused_at_the_start_with_its_rule(tmp_path, psofe
 
 def test_what_is_no_stream_and_no_method_at_all_is_refused():
     with pytest.raises(InputError, match=r"stream\.name is .* a stream that breaks a rule"):
-        Experiment(stream="paper")
+        Experiment(stream=object())
     with pytest.raises(InputError, match=r"methods\[0\]\.name is .* breaks a rule"):
-        Experiment(methods=("fedavg",))
+        Experiment(methods=(object(),))

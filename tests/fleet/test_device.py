@@ -21,7 +21,7 @@ from psofed.tables.export import device
 
 ROUNDS = 300
 PLAIN = Experiment(clients=3, cohort=1, rounds=ROUNDS, methods=(psofed.PSOFed(shared=40),),
-                   check=psofed.NoneCheck())  # fmt: skip
+                   check=psofed.checks.NoCheck())  # fmt: skip
 SMALL = replace(PLAIN, features=Features(dim=30), methods=(psofed.PSOFed(shared=7),))
 SETTINGS = {
     "PSO-Fed": PLAIN,
@@ -29,10 +29,10 @@ SETTINGS = {
         SMALL, methods=(psofed.PSOFed(shared=6, scheme="coordinated", mask="block"),)
     ),
     "Online-Fed": replace(SMALL, methods=(psofed.OnlineFed(),)),
-    "blocks of rounds": replace(SMALL, methods=(psofed.Periodic(shared=7, local_steps=5),)),
+    "blocks of rounds": replace(SMALL, methods=(psofed.methods.Periodic(shared=7, local_steps=5),)),
     "normalised": replace(SMALL, learner=nlms.Options(epsilon=0.01)),
-    "checked": replace(SMALL, check=psofed.OutliersCheck(factor=3.0, low=-0.8, repeats=2)),
-    "clipped": replace(SMALL, check=psofed.OutliersCheck(factor=2.0, action="clip", window=5)),
+    "checked": replace(SMALL, check=psofed.checks.Outliers(factor=3.0, low=-0.8, repeats=2)),
+    "clipped": replace(SMALL, check=psofed.checks.Outliers(factor=2.0, action="clip", window=5)),
 }
 
 
@@ -131,7 +131,7 @@ def test_where_sums_have_the_same_order_all_bits_are_the_same(gcc, tmp_path):
 
 
 TINY = replace(PLAIN, features=Features(dim=5), methods=(psofed.PSOFed(shared=3, shift=1),),
-               check=psofed.OutliersCheck(window=3))  # fmt: skip
+               check=psofed.checks.Outliers(window=3))  # fmt: skip
 
 
 def test_a_power_cut_at_any_byte_leaves_the_state_before_or_after_a_save(gcc, tmp_path):

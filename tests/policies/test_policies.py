@@ -16,7 +16,7 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
-from psofed.federation.policy import Admitted, Federation
+from psofed.federation.policy import Admitted, PolicyTask
 from psofed.federation.round import Sizes, rehearse
 from psofed.federation.stage import around
 from psofed.fleet.protocol.server import Server
@@ -161,7 +161,7 @@ DRAWS = 4_000  # a mean that is off by 0.07 standard deviations of one draw is n
 
 
 def of(options, clients=9, cohort=4, seed=3):
-    federation = Federation(clients, cohort, 800, Seeds(seed))
+    federation = PolicyTask(clients, cohort, 800, Seeds(seed))
     return schema.load("psofed.policies", options.name).Policy(options, federation)
 
 

@@ -41,7 +41,7 @@ class Spiked(paper.Options):
 
 
 WRONG = Spiked()
-TIGHT = lib.OutliersCheck(factor=6.0, window=7)
+TIGHT = lib.checks.Outliers(factor=6.0, window=7)
 
 
 SOME = list({options.name: options for options in METHODS}.values())  # one setting of each
@@ -60,10 +60,10 @@ def test_every_method_gives_the_same_models_in_every_executor_if_a_sensor_is_wro
 
 def test_without_a_check_and_with_none_results_are_the_same_to_the_bit():
     base = small(lib.PSOFed(3), lib.OnlineFed(), lib.MemoFed(), runs=3)
-    plain, none = montecarlo.run(base), montecarlo.run(replace(base, check=lib.NoneCheck()))
+    plain, none = montecarlo.run(base), montecarlo.run(replace(base, check=lib.checks.NoCheck()))
     assert np.array_equal(plain.mse, none.mse)
     assert "check" not in base.to_table()
-    wide = montecarlo.run(replace(base, check=lib.RangeCheck(-1e9, 1e9)))
+    wide = montecarlo.run(replace(base, check=lib.checks.InRange(-1e9, 1e9)))
     assert np.abs(wide.mse / plain.mse - 1).max() < 1e-9, "what is not compiled rounds otherwise"
 
 
@@ -199,7 +199,7 @@ def test_samples_are_checked_by_default_where_they_are_measured_and_else_as_the_
     assert not acts(lockstep.method())
     assert acts(lockstep.method(measured=True))
     assert acts(live.method())
-    none = Deployment(replace(live.experiment, check=lib.NoneCheck()), live.deploy)
+    none = Deployment(replace(live.experiment, check=lib.checks.NoCheck()), live.deploy)
     assert not acts(none.method())
     assert not acts(none.method(measured=True))
     asked = Deployment(replace(lockstep.experiment, check=TIGHT), lockstep.deploy)
@@ -236,7 +236,7 @@ def table(tmp_path, wrong, column="pollutant", value="-999"):
 
 
 WRONG_ROWS = (5, 50, 3000, 4500, 8000)
-CHECKED = lib.OutliersCheck()
+CHECKED = lib.checks.Outliers()
 
 
 def fitted(tmp_path, value, column="pollutant", wrong=WRONG_ROWS, check=CHECKED, compare=False):

@@ -125,12 +125,12 @@ def test_a_model_that_has_diverged_is_no_fault_of_the_samples():
 @pytest.mark.parametrize(
     ("check", "words"),
     [
-        (psofed.OutliersCheck(factor=0.5), r"check.factor is 0.5; use a number from 1 on"),
-        (psofed.OutliersCheck(window=4), r"check.window is 4; use an odd number from 3 on"),
-        (psofed.OutliersCheck(repeats=0), r"check.repeats is 0; use a number above 0"),
-        (psofed.RangeCheck(low=2.0, high=1.0), r"check.low is 2, and high is 1; use less"),
-        (psofed.RangeCheck(low="a"), r"check.low is 'a', a text; use a number"),
-        ("outliers", r"check is 'outliers'; use the Options of a sample check"),
+        (psofed.checks.Outliers(factor=0.5), r"check.factor is 0.5; use a number from 1 on"),
+        (psofed.checks.Outliers(window=4), r"check.window is 4; use an odd number from 3 on"),
+        (psofed.checks.Outliers(repeats=0), r"check.repeats is 0; use a number above 0"),
+        (psofed.checks.InRange(low=2.0, high=1.0), r"check.low is 2, and high is 1; use less"),
+        (psofed.checks.InRange(low="a"), r"check.low is 'a', a text; use a number"),
+        (object(), r"check is <object object at .*; use the Options of a sample check"),
     ],
 )
 def test_a_check_that_cannot_be_is_refused_with_advice(check, words):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import psofed
-from psofed import Experiment, FedAvg, FedProx, InputError, OnlineFed, PSOFed
+from psofed import Experiment, FedAvg, InputError, OnlineFed, PSOFed
+from psofed.rivals import FedProx
 from psofed.stages import mask as masks
 from psofed.stages import privacy as accountant
 from psofed.stages.mask import Pairs

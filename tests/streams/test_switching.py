@@ -26,6 +26,7 @@ STREAMS = {
     "drift": paper.Options(period=20, inputs="iid"),
     "function": function.Options(paper.f, taps=4),
 }
+SLOW = paper.Options(rate=(0.1, 0.9))
 GOING = {o.name: o for o in METHODS if not (o.gapless or o.policy)}  # one setting of each
 
 
@@ -146,3 +147,40 @@ def test_the_test_set_covers_absent_clients_too():
     everybody, some = (small(psofed.Options(3), absent=share) for share in (0.0, 0.5))
     a, b = (draw_test(e, e.task(0)) for e in (everybody, some))
     assert np.array_equal(a.target, b.target)
+
+
+def test_clients_have_unequal_amounts_of_data_at_rates_of_their_own():
+    on = SLOW.measures(Seeds(0), np.arange(300), 0, 2000)
+    assert np.array_equal(SLOW.measures(Seeds(0), np.arange(5, 9), 512, 700), on[5:9, 512:700])
+    rates = on.mean(axis=1)
+    assert 0.08 < rates.min() < 0.15
+    assert 0.85 < rates.max() < 0.92
+    assert abs(np.median(rates) - 0.5) < 0.06
+    later = SLOW.measures(Seeds(0, 1, 0), np.arange(300), 0, 2000)
+    assert np.abs(later.mean(axis=1) - rates).max() < 0.08  # in the same world
+    assert not np.array_equal(later, on)
+
+
+def test_the_stream_lacks_these_samples_and_has_the_others_as_before():
+    drawn = SLOW.samples(Seeds(0), np.arange(6), 0, 300)
+    full = paper.Options().samples(Seeds(0), np.arange(6), 0, 300)
+    there = SLOW.measures(Seeds(0), np.arange(6), 0, 300)
+    assert np.array_equal(~np.isnan(drawn.y), there)
+    assert np.array_equal(drawn.y[there], full.y[there])
+
+
+@pytest.mark.parametrize("options", [psofed.Options(3), fedavg.Options(local_steps=2)])
+def test_who_has_no_sample_is_asked_all_the_same_by_every_executor(options):
+    experiment = small(options, stream=SLOW)
+    assert stepwise(experiment) == pytest.approx(exchange(experiment).models, abs=1e-12)
+    slow = sum(moment.traffic[0] for moment in played(*prepare(experiment)))
+    free = sum(moment.traffic[0] for moment in played(*prepare(small(options))))
+    assert 0.9 * free < slow <= free  # but for rounds in which nobody has one
+
+
+@pytest.mark.parametrize("rate", [(0.0, 1.0), (0.5, 1.5), (0.9, 0.1), "often"])
+def test_a_rate_that_cannot_be_is_refused(rate):
+    with pytest.raises(InputError, match=r"^rate is .*; use two numbers above 0, at most 1"):
+        paper.Options(rate=rate)
+    assert parse({"stream": {"name": "paper", "rate": [0.5, 1]}}).stream.rate == (0.5, 1.0)
+    assert "rate" not in paper.Options().to_table()

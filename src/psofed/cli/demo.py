@@ -40,6 +40,10 @@ def demo(rounds: int, keep: Path | None) -> None:
     and local models are compared with a simulation. It needs no configuration and uses the
     loopback interface only. A dashboard shows it in the browser.
     """
+    from psofed.extras import locks, need
+
+    locks()
+    need("paho.mqtt.client", "deploy", "deployments")
     if keep is not None:
         _play(keep, rounds)
         return

@@ -192,16 +192,11 @@ def _blocks(curves: Curves, claimed: bool, folder: ResultFolder) -> list[Any]:
 
 def warn_of_steps(experiment: Experiment) -> None:
     """Say before a run starts which of its steps will make it diverge."""
+    from psofed.compare.running import unsafe
     from psofed.theory.system import alarms
 
     for alarm in alarms(experiment):
-        start = f"Warning: {alarm.title}: step {alarm.step:g} is"
-        end = "expect it to diverge. See `psofed study theory FILE`."
-        if alarm.sure:
-            say(f"{start} unsafe, its mean-square limit is about {alarm.limit:.2g}; {end}")
-        else:
-            limit = f"the mean-square limit of LMS here, about {alarm.limit:.2g}"
-            say(f"{start} above {limit}; it may diverge. Lower it, or scale the features.")
+        say(f"Warning: {unsafe(alarm)}")
 
 
 def leave_interrupted(folder: ResultFolder, store: Checkpoint, kept: int | None = None) -> NoReturn:
@@ -227,6 +222,7 @@ def compute(
 
     It goes on from the runs that the folder has. `note` is a text that is kept with them.
     """
+    from psofed.compare import running
     from psofed.core import native
     from psofed.errors import InputError, unwritable
     from psofed.federation import plugins
@@ -234,8 +230,7 @@ def compute(
     from psofed.simulate.finished import Checkpoint
 
     if not native.available():
-        right = "with a C compiler, install psofed again"
-        say(f"This psofed has no compiled code: it takes many times as long; {right}.")
+        say(running.SLOW)
     store = Checkpoint(folder, experiment)
     try:
         if not store.exists():

@@ -23,13 +23,13 @@ class Windows(Common):
     """M, how windows are chosen, and whether idle clients learn."""
 
     knob: ClassVar[Knob | None] = Knob("shared")
-    shared: int = 40
-    scheme: Scheme = "uncoordinated"
-    selection: Literal["sequential", "stochastic"] = "sequential"
-    mask: Literal["subset", "block", "groups"] = "subset"
-    shift: int | None = None
-    idle: bool = True
-    allow_uneven: bool = False
+    shared: int = 40  # M, entries in a message
+    scheme: Scheme = "uncoordinated"  # whether windows are common to all clients
+    selection: Literal["sequential", "stochastic"] = "sequential"  # in turn, or drawn
+    mask: Literal["subset", "block", "groups"] = "subset"  # random, or neighbours
+    shift: int | None = None  # tau; not set: 1, of blocks M
+    idle: bool = True  # clients also learn when not selected
+    allow_uneven: bool = False  # also if some entries travel more often
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:

@@ -26,7 +26,7 @@ BASIS = ("basis", "size", "whiten", "epsilon", "spread", "correlation")  # field
 
 
 @dataclass(frozen=True)
-class Features:
+class Features(schema.Fields):
     """The [features] table: the feature function, D, the kernel width sigma, and a basis.
 
     With a basis the model has `size` numbers, those of u = T^T z: see `core/features.py`.

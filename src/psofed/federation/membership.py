@@ -31,7 +31,7 @@ ACTS = ("add", "remove", "exclude", "readmit")
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(schema.Fields):
     """What is different from a round on; one table [[fleet]] of a file."""
 
     round: int  # the first round in which it holds
@@ -198,7 +198,7 @@ class FleetCohorts(UniformCohorts):
         first, others = members[members < self.clients], members[members >= self.clients]
         keys, rows = self._drawn(n, np.arange(self.clients)), np.arange(len(n))[:, None]
         outside = np.ones(keys.shape, bool)
-        outside[rows, super().draw(n)] = False  # S_n of a fleet that does not change
+        outside[rows, self.draw(n)] = False  # S_n of a fleet that does not change
         found = np.empty_like(keys)
         found[rows, np.lexsort((keys, outside))] = np.sort(keys, axis=1)
         return np.concatenate([found[:, first], self._drawn(n, others)], axis=1)

@@ -38,7 +38,7 @@ Scores = Literal["none", "server", "alignment", "client"]
 
 
 @dataclass(frozen=True)
-class Federation:
+class PolicyTask:
     """What a policy may know: K, the cohort's usual size s, a whole model's bytes, the seeds."""
 
     clients: int
@@ -79,7 +79,7 @@ class Policy:
     `size` is the number of uploads to expect, for methods whose step depends on it.
     """
 
-    def __init__(self, options: Options, federation: Federation) -> None:
+    def __init__(self, options: Options, federation: PolicyTask) -> None:
         self.options, self.seeds = options, federation.seeds
         self.clients, self.size = federation.clients, federation.cohort
 
@@ -103,7 +103,7 @@ POLICY = Contract(
 RIGHT = "derive it from Policy of psofed.contract.policies, see docs/extend.md"
 
 
-def bind(options: Options, federation: Federation) -> Policy:
+def bind(options: Options, federation: PolicyTask) -> Policy:
     """The policy of these options, for one run."""
     made: Any = schema.companion(options, "Policy")(options, federation)
     own = "options", "size", *(("clients", "seeds") if isinstance(made, Policy) else ())

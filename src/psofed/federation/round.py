@@ -139,11 +139,23 @@ def take_part(
     learn: Callable[[], None], new: New = (),
 ) -> Message:  # fmt: skip
     """The clients' half of round n: receive, learn, upload."""
+    receive(method, client, k, n, down, new)
+    learn()
+    return upload(method, client, k, n)
+
+
+def receive(
+    method: Method, client: State, k: Indices, n: int, down: Message, new: New = ()
+) -> None:
+    """The first part of the clients' half, before they learn."""
     if new:
         _receive_anew(method, client, k, n, down, new)
     elif k.size and opens(method, n):
         method.receive(client, k, n, down)
-    learn()
+
+
+def upload(method: Method, client: State, k: Indices, n: int) -> Message:
+    """Its last part, after they have learned."""
     if not k.size or not closes(method, n):
         return nothing(k)
     return _shaped(method, "upload", k, method.upload(client, k, n))

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import dataclasses
 import pkgutil
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc, get_annotations
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from psofed.errors import InputError, nearest
+import psofed
+from psofed.errors import InputError, meant, nearest
 from psofed.federation import plugins
 
 Reader = Callable[[str, Any], Any]
@@ -173,7 +186,70 @@ def at_most(owner: Any, limits: Mapping[str, int]) -> None:
             raise InputError(name, f"is {getattr(owner, name)}", f"use {limit} at most")
 
 
-class Named:
+FIELD = re.compile(r"^    (\w+): ([^=#\n]+?)(?: = [^#\n]*?)?  # (.+)$", re.MULTILINE)
+
+
+class Note(NamedTuple):
+    """What the source says about a field."""
+
+    kind: str  # its annotation
+    text: str  # the comment next to it
+
+
+@cache
+def comments(module: str, name: str) -> Mapping[str, Note]:
+    """The fields of a class of psofed that have a comment next to them; base classes are not read.
+
+    >>> comments("settings", "Settings")["rounds"]
+    Note(kind='int', text='N, one sample per client and round')
+    """
+    file = Path(__file__).parents[1] / f"{module.replace('.', '/')}.py"
+    source = file.read_text(encoding="utf-8").partition(f"\nclass {name}")[2]
+    found = FIELD.findall(source.partition("\n\n\n")[0])
+    return {key: Note(kind.removesuffix(" | None"), text) for key, kind, text in found}
+
+
+class Fields:
+    """A dataclass of psofed whose help has a line for each field, with the comment next to it.
+
+    If a field is given that it does not have, the error says which one is meant.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith("psofed.") and "__doc__" in vars(cls):
+            described: Any = _Described(cls.__doc__ or "")
+            cls.__doc__ = described
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *values, **given):
+            known = [each.name for each in dataclasses.fields(cls)] if given else []
+            for name in given:
+                if name not in known:
+                    raise InputError(name, f"is no field of {cls.__name__}", meant(name, known))
+            return super().__new__(cls)
+
+
+class _Described:
+    """The docstring of such a class, put together when somebody reads it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, instance: Any, owner: Any) -> str:
+        if "__match_args__" not in vars(owner):  # it is still being made
+            return self.text
+        lines = []
+        for field in dataclasses.fields(owner):
+            home = next(c for c in owner.__mro__ if field.name in get_annotations(c))
+            package, _, module = home.__module__.partition(".")
+            note = comments(module, home.__name__).get(field.name) if package == "psofed" else None
+            lines += [f"    {field.name}: {note.text}"] if note else []
+        return "\n\n".join([cleandoc(self.text), "\n".join(lines)]) if lines else self.text
+
+
+class Named(Fields):
     """Options that are a table of a file, under the name of their module."""
 
     name: ClassVar[str] = ""  # of a class that is only derived from: none
@@ -210,6 +286,19 @@ def _homes(group: str) -> dict[str, str]:
     return found
 
 
+def public(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a public package: its classes, loaded on first use."""
+    homes = psofed._HOMES_IN[package]
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = homes[name].partition(":")
+        return getattr(import_module(module), attribute)
+
+    return find, lambda: sorted(homes)
+
+
 def load(group: str, name: object) -> ModuleType:
     """The module of that name: ours, or one from outside: a file, a dotted name, an entry point."""
     home = _homes(group).get(str(name))
@@ -235,6 +324,21 @@ def reader(group: str) -> Reader:
         return build(options, rest, options.readers())
 
     return section(parse)
+
+
+def choice(group: str, key: str, value: Any) -> Any:
+    """Options, or those that a text or a table in their place stands for."""
+    if isinstance(value, str):
+        if value in ("ar1", "iid"):
+            right = f'write psofed.PaperStream(inputs="{value}")'
+            raise InputError(key, f"is {value!r}, which says how inputs are drawn", right)
+        value = {"name": value}
+    if isinstance(value, type):
+        raise InputError(key, f"is the class {value.__name__}", f"write {value.__name__}()")
+    if isinstance(value, int | float | list | tuple | set):
+        right = f"give an object, or its name: {', '.join(names(group))}"
+        raise InputError(key, f"is {value!r:.60}", right)
+    return reader(group)(key, value) if isinstance(value, Mapping) else value
 
 
 def section(parse: Callable[[Mapping[str, Any]], Any]) -> Reader:

@@ -1,44 +1,19 @@
 """Settings as people type them: `KEY=VALUE`, read by the type of the field that it sets.
 
-What a field means is said once, in the comment next to it: `comments` reads it for `--help` and for
-the pages, from the source, so that nothing has to be imported to ask for help.
+What a field means is said once, in the comment next to it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from psofed.errors import InputError, nearest
 from psofed.federation import schema
-
-FIELD = re.compile(r"^    (\w+): ([^=#\n]+?)(?: = [^#\n]*?)?  # (.+)$", re.MULTILINE)
-
-
-class Note(NamedTuple):
-    """What the source says about a field."""
-
-    kind: str  # its annotation
-    text: str  # the comment next to it
-
-
-@cache
-def comments(module: str, name: str) -> Mapping[str, Note]:
-    """The fields of a class of psofed that have a comment next to them; base classes are not read.
-
-    >>> comments("settings", "Settings")["rounds"]
-    Note(kind='int', text='N, one sample per client and round')
-    """
-    file = Path(__file__).parents[1] / f"{module.replace('.', '/')}.py"
-    source = file.read_text(encoding="utf-8").partition(f"\nclass {name}")[2]
-    found = FIELD.findall(source.partition("\n\n\n")[0])
-    return {key: Note(kind.removesuffix(" | None"), text) for key, kind, text in found}
+from psofed.federation.schema import comments as comments
 
 
 def value(text: str) -> Any:

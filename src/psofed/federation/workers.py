@@ -33,7 +33,9 @@ def processes(
         except BaseException:
             for number in list(getattr(pool, "_processes", None) or {}):
                 with suppress(OSError):
-                    os.kill(number, signal.SIGKILL)  # it may be too new to handle another
+                    os.kill(
+                        number, getattr(signal, "SIGKILL", signal.SIGTERM)
+                    )  # it may be too new to handle another
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -47,6 +49,9 @@ def interrupts_ignored() -> Iterator[None]:
     is half started when interrupted.
     """
     heard: list[int] = []
+    if not hasattr(signal, "pthread_sigmask"):  # a system without POSIX
+        yield
+        return
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with _handled(lambda number, frame: heard.append(number), signal.SIGINT, signal.SIGTERM):

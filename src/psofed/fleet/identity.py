@@ -5,7 +5,6 @@ Devices have no package for certificates: what is needed of one the standard lib
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError, written
+from psofed.extras import locks
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.members import Names
 
@@ -107,6 +107,7 @@ def _create(path: Path, data: bytes, mode: int) -> None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """One command at a time changes a folder, so that none undoes what another has written."""
+    fcntl = locks()
     with written(folder, ELSEWHERE):
         handle = os.open(folder, os.O_RDONLY)
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
+from psofed.extras import locks
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.fleet.samples import LONGEST, MalformedError
 
@@ -94,6 +95,7 @@ class Questions:
 
 def ask(state: str | Path, **question: Any) -> dict[str, Any]:
     """Ask who runs on this state folder: `ask(state, x=[...])`, or row={...}."""
+    locks()  # a system without them has no such sockets, either
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(PATIENCE)
         try:

@@ -24,7 +24,7 @@ from psofed.federation.options import Common, Learns
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Centralised(Common):
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
@@ -34,10 +34,13 @@ class Options(Common):
     everybody: ClassVar[bool] = True
     selects: ClassVar[bool] = True
     attackable: ClassVar[bool] = False
-    form: Literal["batch", "sequential"] = "batch"
+    form: Literal["batch", "sequential"] = "batch"  # mean steps, or one sample after another
 
     def describe(self) -> str:
         return f"Centralised, {self.form}"
+
+
+Options = Centralised
 
 
 class Method(Plain):

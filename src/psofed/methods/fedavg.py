@@ -24,14 +24,14 @@ from psofed.federation.options import Coded
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class FedAvg(Paced):
     """The options of FedAvg: E."""
 
     name: ClassVar[str] = "fedavg"
     expected: ClassVar[bool] = True
     coded: ClassVar[Coded] = "both"
     sums: ClassVar[bool] = True
-    local_steps: int = 5
+    local_steps: int = 5  # E, rounds of a block
 
     def describe(self) -> str:
         return f"FedAvg E={self.local_steps}"
@@ -39,6 +39,9 @@ class Options(Paced):
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1."""
         at_least_one(self, "local_steps")
+
+
+Options = FedAvg
 
 
 class Method(LocalSteps):

@@ -25,7 +25,7 @@ from psofed.federation.options import Common
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Local(Common):
     """Learning alone has no options of its own."""
 
     name: ClassVar[str] = "local"
@@ -38,6 +38,9 @@ class Options(Common):
 
     def describe(self) -> str:
         return "Local only"
+
+
+Options = Local
 
 
 class Method(Plain):

@@ -61,7 +61,7 @@ SUMS = "A", "q", "n", "s", "C"
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class MemoFed(Common):
     """Bytes a round, d, b bits a value, forgetting, the guess of the inputs, and a floor."""
 
     name: ClassVar[str] = "memofed"
@@ -131,6 +131,9 @@ class Options(Common):
         2 n + L - 1 numbers. That is more from d / 2 + 2 samples on.
         """
         return min(self.size, dim) // 2 + 2 if self.least is None else self.least
+
+
+Options = MemoFed
 
 
 class Method(Plain):

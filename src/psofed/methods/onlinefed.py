@@ -27,7 +27,7 @@ from psofed.methods import psofed
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class OnlineFed(Common):
     """Online-Fed has no options of its own."""
 
     name: ClassVar[str] = "onlinefed"
@@ -38,6 +38,9 @@ class Options(Common):
 
     def describe(self) -> str:
         return "Online-Fed"
+
+
+Options = OnlineFed
 
 
 class Method(psofed.Method):

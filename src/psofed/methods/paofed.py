@@ -35,20 +35,20 @@ from psofed.methods import psofed
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class PAOFed(Windows):
     """The options of PSO-Fed; availability (none: the cohorts), delays, weights decay^l."""
 
     name: ClassVar[str] = "paofed"
     coded: ClassVar[Coded] = "both"
     selects: ClassVar[bool] = True
-    shared: int = 4
-    scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
-    mask: Literal["subset", "block", "groups"] = "block"
-    availability: float | None = None
-    delay: float = 0.2
-    longest: int = 10
-    decay: float = 0.2
-    window: Literal["next", "same"] = "next"
+    shared: int = 4  # M, entries in a message
+    scheme: Literal["coordinated", "uncoordinated"] = "coordinated"  # common windows or not
+    mask: Literal["subset", "block", "groups"] = "block"  # neighbours, or random
+    availability: float | None = None  # odds that a client is there; not set: the cohort's share
+    delay: float = 0.2  # odds that an upload is a round later
+    longest: int = 10  # rounds after which it is lost
+    decay: float = 0.2  # weight of an upload, by round of delay
+    window: Literal["next", "same"] = "next"  # up: the next entries or the same
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -86,6 +86,9 @@ class Options(Windows):
             found = f"is {self.wire!r}, but the server does not have late uploads as references"
             raise InputError("wire", found, 'use "float16", or delay = 0')
         schema.require(self, "longest", 0 <= self.longest <= 1000, "use 0 to 1000")
+
+
+Options = PAOFed
 
 
 class Method(psofed.Method):

@@ -22,12 +22,12 @@ from psofed.methods.psofed import Method as PartialSharing
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class Periodic(Windows):
     """The options of PSO-Fed, and E."""
 
     name: ClassVar[str] = "periodic"
     coded: ClassVar[Coded] = "both"
-    local_steps: int = 4
+    local_steps: int = 4  # E, rounds from one contact to the next
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -51,6 +51,9 @@ class Options(Windows):
         """E is at least 1, and the windows are valid for PSO-Fed."""
         at_least_one(self, "local_steps")
         super().check(dim, clients)
+
+
+Options = Periodic
 
 
 class Method(PartialSharing):

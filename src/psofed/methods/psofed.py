@@ -3,12 +3,9 @@
 Source: V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-Efficient Online Federated
 Learning Framework for Nonlinear Regression", ICASSP 2022, arXiv 2110.06556, Algorithm 1.
 
-Faithful: eq. (8) to (11): window n down, window n + 1 up, circular shifts, idle learning, both
-schemes, the mean over |S_n|.
+Faithful: eq. (8) to (11): windows n down, n + 1 up, circular shifts, idle learning, both schemes.
 
-Ours: what it leaves open: the initial mask is a random subset and the shift is 1 (mask = "block":
-neighbouring entries and a shift of M; "groups": ceil(D/M) fixed ones); selection = "stochastic"
-draws fresh windows; idle = false.
+Ours: what it leaves open: a random initial mask and a shift of 1; the other masks, and selections.
 
 Unverified: the paper does not say which mask, shift and kernel width its figures have.
 """
@@ -30,7 +27,7 @@ from psofed.federation.options import Coded, geometric
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class PSOFed(Windows):
     """The options of PSO-Fed: M, how windows are chosen, and whether idle clients learn."""
 
     name: ClassVar[str] = "psofed"
@@ -49,6 +46,9 @@ class Options(Windows):
 
     def describe(self) -> str:
         return f"PSO-Fed {self.windows()}"
+
+
+Options = PSOFed
 
 
 class Method(Plain):

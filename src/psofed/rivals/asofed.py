@@ -51,7 +51,7 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class ASOFed(Common):
     """Memory of gradients and its beta, proximal weight lam, steps by delay, replies at the end.
 
     Of each cohort at most `visitors` upload; not set: all of it.
@@ -64,11 +64,11 @@ class Options(Common):
     selects: ClassVar[bool] = True
     gapless: ClassVar[bool] = True
     simulated: ClassVar[str] = "its replies belong to the round after, and a late one is no reply"
-    memory: bool = False
-    lam: float = 0.0
-    beta: float = 0.001
-    delays: Literal["off", "log"] = "off"
-    barrier: bool = False
+    memory: bool = False  # gradients are corrected by older ones
+    lam: float = 0.0  # strength of the pull to the model received
+    beta: float = 0.001  # share of the older in the memory
+    delays: Literal["off", "log"] = "off"  # "log": steps grow with delays
+    barrier: bool = False  # replies come after all of a round
     visitors: int | None = None  # of a cohort that upload at most; not set: all
 
     @classmethod
@@ -96,6 +96,9 @@ class Options(Common):
         at_least_one(self, "visitors")
         require(self, "lam", 0 <= self.lam < float("inf"), "use 0 or more")
         require(self, "beta", 0 <= self.beta <= 1, "use 0 to 1")
+
+
+Options = ASOFed
 
 
 class Method(Plain):

@@ -51,16 +51,16 @@ PATIENCE = 3  # skips after which an upload is forced
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class CMFL(Paced):
     """Which rule; its threshold v_0 and decay (literal), or the share of uploads to keep; E."""
 
     name: ClassVar[str] = "cmfl"
     coded: ClassVar[Coded] = "both"
-    rule: Literal["literal", "usable"] = "usable"
-    threshold: float = 0.8
+    rule: Literal["literal", "usable"] = "usable"  # the paper's, or one that keeps a share
+    threshold: float = 0.8  # v_0, equal signs (literal)
     decay: Literal["none", "sqrt"] = "none"  # of the literal threshold: v_0 / sqrt(t + 1)
-    keep: float = 0.6
-    local_steps: int = 10
+    keep: float = 0.6  # share of uploads that are sent (usable)
+    local_steps: int = 10  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -91,6 +91,9 @@ class Options(Paced):
         if self.rule == "literal" and self.policy is not None:
             found = "is given, but the literal rule has its own weights"
             raise InputError("policy", found, 'use rule = "usable", or leave it out')
+
+
+Options = CMFL
 
 
 class Method(Anchored):

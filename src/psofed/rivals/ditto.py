@@ -38,15 +38,15 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class Ditto(Paced):
     """E, and the strength lambda of the pull."""
 
     name: ClassVar[str] = "ditto"
     coded: ClassVar[Coded] = "both"
     sums: ClassVar[bool] = True
     learners: ClassVar[Learns] = "descending"
-    local_steps: int = 1
-    prox: float = 0.01
+    local_steps: int = 1  # E, rounds of a block
+    prox: float = 0.01  # lambda, strength of the pull
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
@@ -61,6 +61,9 @@ class Options(Paced):
         """E is at least 1, lambda at least 0."""
         at_least_one(self, "local_steps")
         require(self, "prox", self.prox >= 0, "use 0 or more")
+
+
+Options = Ditto
 
 
 class Method(Anchored):

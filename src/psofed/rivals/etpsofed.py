@@ -39,12 +39,12 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class ETPSOFed(Windows):
     """The options of PSO-Fed; the threshold c and its unit; which samples a client learns from."""
 
     name: ClassVar[str] = "etpsofed"
     coded: ClassVar[Coded] = "both"
-    threshold: float = 0.6
+    threshold: float = 0.6  # c, below which an error is small
     unit: Literal["rms", "error"] = "rms"  # of the threshold: the client's rms error, or 1
     samples: Literal["informative", "all"] = "informative"  # that a client learns from
 
@@ -67,6 +67,9 @@ class Options(Windows):
         """The windows are valid for PSO-Fed, the threshold is not negative."""
         super().check(dim, clients)
         require(self, "threshold", self.threshold >= 0, "use 0 or more")
+
+
+Options = ETPSOFed
 
 
 class Method(PartialSharing):

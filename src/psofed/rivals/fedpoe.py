@@ -33,16 +33,16 @@ from psofed.rivals.pofmkl import Kernels, check_kernels, shares, weigh
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class FedPOE(Paced):
     """P kernels, the rate eta of all weights, and E."""
 
     name: ClassVar[str] = "fedpoe"
     coded: ClassVar[Coded] = "both"
     sums: ClassVar[bool] = True
     learners: ClassVar[Learns] = "linear"
-    kernels: int = 3
-    rate: float = 0.1
-    local_steps: int = 1
+    kernels: int = 3  # P, parts of the features
+    rate: float = 0.1  # eta of all weights
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -63,6 +63,9 @@ class Options(Paced):
     def check(self, dim: int, clients: int) -> None:
         """There are features for each kernel, and the rate is one."""
         check_kernels(self, dim)
+
+
+Options = FedPOE
 
 
 class Method(Anchored):

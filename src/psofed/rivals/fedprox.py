@@ -33,15 +33,15 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class FedProx(Paced):
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
     coded: ClassVar[Coded] = "both"
     sums: ClassVar[bool] = True
     learners: ClassVar[Learns] = "descending"
-    local_steps: int = 40
-    prox: float = 0.01
+    local_steps: int = 40  # E, rounds of a block
+    prox: float = 0.01  # rho, strength of the pull
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
@@ -55,6 +55,9 @@ class Options(Paced):
         """E is at least 1, rho at least 0."""
         at_least_one(self, "local_steps")
         require(self, "prox", self.prox >= 0, "use 0 or more")
+
+
+Options = FedProx
 
 
 class Method(Anchored):

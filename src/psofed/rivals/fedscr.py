@@ -50,14 +50,14 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class FedSCR(Paced):
     """g features to a block; the rule; c in units of the mean block, or theta_0 (`scale`); E."""
 
     name: ClassVar[str] = "fedscr"
     coded: ClassVar[Coded] = "down"
-    block: int = 10
-    threshold: float = 1.0
-    local_steps: int = 1
+    block: int = 10  # g, features in a block
+    threshold: float = 1.0  # c, in units of the mean block
+    local_steps: int = 1  # E, rounds of a block
     rule: Literal["mean", "fixed", "adaptive"] = "mean"  # of the threshold
     scale: float = 0.3  # theta_0 of the rules "fixed" and "adaptive"
 
@@ -86,6 +86,9 @@ class Options(Paced):
         for field in ("threshold", "scale"):
             if not getattr(self, field) >= 0:
                 raise InputError(field, f"is {getattr(self, field)}", "use 0 or more")
+
+
+Options = FedSCR
 
 
 class Method(Compressed):

@@ -50,7 +50,7 @@ MOST = 2000  # nodes of a graph for which all pairs are examined
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class PdLMS(Windows):
     """The windows of PSO-Fed; the graph, and its degree if it is a ring."""
 
     name: ClassVar[str] = "pdlms"
@@ -62,8 +62,8 @@ class Options(Windows):
     selects: ClassVar[bool] = True
     gapless: ClassVar[bool] = True
     simulated: ClassVar[str] = "it has no server: its nodes send to their neighbours"
-    graph: Literal["ring", "complete", "star"] = "ring"
-    degree: int = 4
+    graph: Literal["ring", "complete", "star"] = "ring"  # who are neighbours
+    degree: int = 4  # neighbours of each client in a ring
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -95,6 +95,9 @@ class Options(Windows):
         if self.graph == "complete" and clients > MOST:
             found = f"is {self.graph!r}, but there are {clients} clients"
             raise InputError("graph", found, f'use "ring" or "star", or {MOST} clients at most')
+
+
+Options = PdLMS
 
 
 class Method(PartialSharing):

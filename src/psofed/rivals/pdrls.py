@@ -29,7 +29,7 @@ from psofed.rivals import pdlms, psorls
 
 
 @dataclass(frozen=True)
-class Options(pdlms.Options):
+class PdRLS(pdlms.Options):
     """Those of partial-diffusion LMS; lambda (none: 1 - 1/(10 D)), Q_0 = start I, and `regular`.
 
     RLS has no step, so `step` changes nothing.
@@ -38,9 +38,9 @@ class Options(pdlms.Options):
     name: ClassVar[str] = "pdrls"
     learners: ClassVar[Learns] = "linear"
     steps: ClassVar[bool] = False
-    forget: float | None = None
-    start: float = 100.0
-    regular: float = 0.0
+    forget: float | None = None  # lambda; not set: 1 - 1/(10 D)
+    start: float = 100.0  # of Q_0 = start I
+    regular: float = 0.0  # the least information
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -59,6 +59,9 @@ class Options(pdlms.Options):
         """The graph is valid for partial-diffusion LMS, lambda is a share, Q_0 is positive."""
         super().check(dim, clients)
         psorls.check(self)
+
+
+Options = PdRLS
 
 
 class Method(psorls.Recursive, pdlms.Method):

@@ -93,17 +93,17 @@ def shares(logs: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class POFMKL(Paced):
     """P kernels, M of them in an upload, the rate eta of their weights, zeta and E."""
 
     name: ClassVar[str] = "pofmkl"
     coded: ClassVar[Coded] = "down"
     learners: ClassVar[Learns] = "linear"
-    kernels: int = 3
-    sent: int = 1
-    rate: float = 0.1
-    explore: float = 0.5
-    local_steps: int = 1
+    kernels: int = 3  # P, parts of the features
+    sent: int = 1  # M, kernels in an upload
+    rate: float = 0.1  # eta of the weights
+    explore: float = 0.5  # zeta, share of uniform draws
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -128,6 +128,9 @@ class Options(Paced):
         if not 1 <= self.sent <= self.kernels:
             raise InputError("sent", f"is {self.sent}", f"use 1 to {self.kernels}, all kernels")
         require(self, "explore", 0 < self.explore <= 1, "use a share above 0, 1 at most")
+
+
+Options = POFMKL
 
 
 def check_kernels(options: Any, dim: int) -> None:

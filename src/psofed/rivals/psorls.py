@@ -58,7 +58,7 @@ FORGETS = (None, 0.99, 0.999, 1.0)  # lambda to try
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class PSORLS(Windows):
     """The options of PSO-Fed; lambda (none: 1 - 1/(10 D)), Q_0 = start I, the least information.
 
     Q_0 is at most I / regular. RLS has no step, so `step` changes nothing.
@@ -68,9 +68,9 @@ class Options(Windows):
     coded: ClassVar[Coded] = "both"
     learners: ClassVar[Learns] = "linear"
     steps: ClassVar[bool] = False
-    forget: float | None = None
-    start: float = 100.0
-    regular: float = 0.1
+    forget: float | None = None  # lambda; not set: 1 - 1/(10 D)
+    start: float = 100.0  # of Q_0 = start I
+    regular: float = 0.1  # the least information
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -89,6 +89,9 @@ class Options(Windows):
         """The windows are valid for PSO-Fed, lambda is a share, Q_0 is positive."""
         super().check(dim, clients)
         check(self)
+
+
+Options = PSORLS
 
 
 def described(options: Any) -> str:

@@ -43,13 +43,13 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class QSGD(Paced):
     """l levels (none: no compression) and E."""
 
     name: ClassVar[str] = "qsgd"
     coded: ClassVar[Coded] = "down"
-    levels: int | None = 15
-    local_steps: int = 1
+    levels: int | None = 15  # l; None: no compression
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
@@ -65,6 +65,9 @@ class Options(Paced):
         at_least_one(self, "local_steps", "levels")
         if self.levels is not None and self.levels >= 2**16:
             raise InputError("levels", f"is {self.levels}", "use 1 to 65535, or leave it out")
+
+
+Options = QSGD
 
 
 class Method(Compressed):

@@ -32,15 +32,15 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Windows):
+class Quantised(Windows):
     """The options of PSO-Fed, b, and what the code refers to."""
 
     name: ClassVar[str] = "quantised"
     # A budget may lower M, not raise it: so few bits are too few if all entries travel.
     knob: ClassVar[Knob | None] = Knob("shared", keeps=True)
     uncoded: ClassVar[str] = "has a form of its own, `bits`"
-    bits: int = 4
-    reference: Literal["range", "last"] = "range"
+    bits: int = 4  # of a value
+    reference: Literal["range", "last"] = "range"  # of the levels: the range, or what was sent last
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -60,6 +60,9 @@ class Options(Windows):
         """The windows are valid for PSO-Fed, the number of bits for a code."""
         super().check(dim, clients)
         require(self, "bits", 1 <= self.bits <= 24, "use 1 to 24")
+
+
+Options = Quantised
 
 
 class Method(CodedValues):

@@ -44,7 +44,7 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Raw(Common):
     """What the server does with the samples."""
 
     name: ClassVar[str] = "raw"
@@ -96,6 +96,9 @@ class Options(Common):
             found = "is 'ridge', whose server has no fold that [defence] could change"
             raise InputError("solver", found, 'use solver = "lms", or leave [defence] out')
         return None
+
+
+Options = Raw
 
 
 class Method(centralised.Method):

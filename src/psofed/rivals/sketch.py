@@ -49,15 +49,15 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class Sketch(Paced):
     """q bits a value, M values of the update (all if not set), rotated or not, after E steps."""
 
     name: ClassVar[str] = "sketch"
     coded: ClassVar[Coded] = "down"
-    bits: int | None = 1
-    shared: int | None = None
-    rotate: bool = False
-    local_steps: int = 1
+    bits: int | None = 1  # q, of a value; None: all
+    shared: int | None = None  # M, values of the update; not set: all
+    rotate: bool = False  # whether it is rotated before
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -94,6 +94,9 @@ class Options(Paced):
             raise InputError(
                 "shared", f"is {self.shared}, but there are {size}", f"use 1 to {size}"
             )
+
+
+Options = Sketch
 
 
 def padded(dim: int) -> int:

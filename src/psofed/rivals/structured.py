@@ -47,16 +47,16 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class Structured(Paced):
     """The kind of space, its number M of coordinates (rank times columns if low rank), and E."""
 
     name: ClassVar[str] = "structured"
     coded: ClassVar[Coded] = "down"
     learners: ClassVar[Learns] = "descending"
-    form: Literal["mask", "subspace", "lowrank"] = "mask"
-    shared: int = 40
-    rows: int | None = None
-    local_steps: int = 1
+    form: Literal["mask", "subspace", "lowrank"] = "mask"  # of the space
+    shared: int = 40  # M, its dimension
+    rows: int | None = None  # of the model as a matrix; low rank only
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -96,6 +96,9 @@ class Options(Paced):
                 found = f"is {self.shared}, but a matrix of {rows} rows has {dim / rows:g} columns"
                 right = "use a divisor of dim for rows, and a multiple of the columns for shared"
                 raise InputError("shared", found, right)
+
+
+Options = Structured
 
 
 def shape_rows(dim: int, rows: int | None) -> int:

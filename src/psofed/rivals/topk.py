@@ -43,14 +43,14 @@ from psofed.contract import (
 
 
 @dataclass(frozen=True)
-class Options(Paced):
+class TopK(Paced):
     """k, the share gamma of the rest that is remembered, and E."""
 
     name: ClassVar[str] = "topk"
     coded: ClassVar[Coded] = "down"
-    kept: int = 5
-    memory: float = 1.0
-    local_steps: int = 1
+    kept: int = 5  # entries that are sent
+    memory: float = 1.0  # share of the rest that is kept for later
+    local_steps: int = 1  # E, rounds of a block
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -72,6 +72,9 @@ class Options(Paced):
         if self.kept > dim:
             raise InputError("kept", f"is {self.kept}, but dim is {dim}", f"use 1 to {dim}")
         require(self, "memory", 0 <= self.memory <= 1, "use 0 to 1")
+
+
+Options = TopK
 
 
 class Method(Compressed):

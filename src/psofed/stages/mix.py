@@ -29,7 +29,7 @@ HEAVY = (NAME + "A", NAME + "q")  # moments, which answers do not need
 
 
 @dataclass(frozen=True)
-class MixOptions:
+class MixOptions(schema.Fields):
     """The table [mix]: what the experts need, and whom a client trusts at first."""
 
     season: int = 1  # samples after which labels are alike

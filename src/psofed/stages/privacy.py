@@ -31,7 +31,7 @@ HALVINGS = 80
 
 
 @dataclass(frozen=True)
-class Privacy:
+class Privacy(schema.Fields):
     """Masks hide what is in a sum, noise hides what a sum reveals; both are off by default."""
 
     masks: bool = False  # the server learns sums over a cohort, not what a client sends

@@ -131,5 +131,5 @@ def _policy(options: Options, task: Task) -> policies.Policy | None:
     if options.policy is None:
         return None
     cohort, model_bytes = task.cohorts.size, task.dim * payload.size(task.wire)
-    federation = policies.Federation(task.clients, cohort, model_bytes, task.seeds)
+    federation = policies.PolicyTask(task.clients, cohort, model_bytes, task.seeds)
     return policies.bind(options.policy, federation)

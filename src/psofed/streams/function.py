@@ -30,12 +30,12 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Synthetic):
+class FunctionStream(Synthetic):
     """A stream of your own f: `psofed.Stream(f, taps=3)`.
 
-    >>> Options(lambda x: x[..., 0] * x[..., 1], taps=2).taps
+    >>> FunctionStream(lambda x: x[..., 0] * x[..., 1], taps=2).taps
     2
-    >>> Options("sin(3*x1)", taps=1)
+    >>> FunctionStream("sin(3*x1)", taps=1)
     Traceback (most recent call last):
     psofed.errors.InputError: f is 'sin(3*x1)'; give a function of x, or its place: "./mine.py:f"
     """
@@ -171,3 +171,6 @@ class Options(Synthetic):
         laws = self.laws(Seeds(0), some)
         x = self.source.alone(Seeds(0), "probe", some, laws, PROBES).x
         return vectorised(value, x, f"stream.{key}")
+
+
+Options = FunctionStream

@@ -26,7 +26,7 @@ def f(x: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Synthetic):
+class PaperStream(Synthetic):
     """The ranges of U(.) from which each client's law is drawn."""
 
     name: ClassVar[str] = "paper"
@@ -35,3 +35,6 @@ class Options(Synthetic):
     def function(self, x: Array) -> Array:
         """The paper's f."""
         return f(x)
+
+
+Options = PaperStream

@@ -149,6 +149,7 @@ LIMITS = {  # of the ranges, in numbers and in words
     "mean": (-MOST, MOST, ""),
     "variance": (0.0, MOST, " that are not negative"),
     "noise": (0.0, MOST, " that are not negative"),
+    "rate": (float(np.nextafter(0, 1)), 1.0, " above 0, at most 1"),
 }
 
 
@@ -171,9 +172,11 @@ class Synthetic(StreamOptions):
     away: float = 0.0  # share of the time that a client is off, on average
     stay: float = 100.0  # rounds that it stays on, on average
     late: int = 0  # the last round in which a client comes for the first time; all have even odds
+    rate: Range = (1.0, 1.0)  # of samples a round: clients have unequal amounts of data
     spread: float = 0.0  # how far clients differ: that of client k is f + spread g_k
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         for key, right in MEANT.items():
             if key in cls.__dict__:
                 raise InputError(cls.__qualname__, f"has its own `{key}`", right)
@@ -224,6 +227,7 @@ class Synthetic(StreamOptions):
         unset = {"ar1": ("inputs",), "iid": ()}.get(self.inputs, ("theta", "mean", "variance"))
         unset += () if self.switches else SWITCHES
         unset += () if self.spread else ("spread",)
+        unset += () if self.slow else ("rate",)
         return {key: value for key, value in super().to_table().items() if key not in unset}
 
     @property
@@ -253,8 +257,13 @@ class Synthetic(StreamOptions):
 
     @property
     def gaps(self) -> bool:  # type: ignore[override]
-        """Who is off has no sample."""
-        return self.switches
+        """Who is off has no sample, and who is slow has none in some rounds."""
+        return self.switches or self.slow
+
+    @property
+    def slow(self) -> bool:
+        """Whether anybody has fewer samples than there are rounds."""
+        return min(self.rate) < 1
 
     def function(self, x: Array) -> Array:
         """The noise-free f(x) [...] of inputs x [..., L]."""
@@ -329,6 +338,8 @@ class Synthetic(StreamOptions):
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
         if self.switches:
             noise[~self.awake(seeds, clients, first, stop)] = np.nan
+        if self.slow:
+            noise[~self.measures(seeds, clients, first, stop)] = np.nan
         clean = self.clean(x, first)
         if self.spread:
             clean = clean + self.personal(seeds, clients, x)
@@ -347,6 +358,18 @@ class Synthetic(StreamOptions):
         if self.spread:
             clean = clean + self.personal(seeds, clients[turn], x)
         return Samples(x, clean, np.sqrt(laws.noise)[turn] * noise)
+
+    def measures(self, seeds: Seeds, clients: Array, first: int, stop: int) -> Array:
+        """Whether each client has a sample in rounds first..stop-1: by chance, at a rate of its own
+        that is uniform in its range.
+        """
+        low, high = self.rate
+        rates = low + (high - low) * seeds.world.uniforms("rate", client=clients, count=1)
+        drawn = seeds.uniforms(
+            "sample", client=clients[:, None], round=np.arange(first, stop), count=1
+        )
+        found: Array = drawn[..., 0] < rates
+        return found
 
     @property
     def _off(self) -> float:

@@ -30,7 +30,7 @@ Series = tuple[Array, Array]  # x [count, L] and y [count] of one client
 
 
 @dataclass(frozen=True)
-class Options(StreamOptions):
+class TableStream(StreamOptions):
     """Where the table is, who its clients are, and how a row becomes a sample."""
 
     name: ClassVar[str] = "table"
@@ -202,6 +202,9 @@ class Options(StreamOptions):
             i = turn * size // each if each <= size else turn % size
             x[j], y[j] = series[0][i], series[1][i]
         return Samples(x, y, np.zeros(count))
+
+
+Options = TableStream
 
 
 class LabelledRows(NamedTuple):

@@ -20,7 +20,7 @@ from psofed.core import conformal
 from psofed.core.conformal import LEVELS
 from psofed.core.features import LINE, Cosines, WithLine
 from psofed.core.native import Array
-from psofed.errors import InputError, written
+from psofed.errors import InputError, PsofedWarning, written
 from psofed.extras import need
 from psofed.federation import schema
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
@@ -66,7 +66,7 @@ class Model:
             values[rows] = answers
         for line in rounds.notes():
             if line.startswith(LOUD):
-                warnings.warn(line.removeprefix(LOUD), stacklevel=2)
+                warnings.warn(line.removeprefix(LOUD), PsofedWarning, stacklevel=2)
         return _like(source, values if interval is not None else values[:, :1])
 
     def rounds(self, source: Any, form: Form = UNKNOWN) -> Rounds:

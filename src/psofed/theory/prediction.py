@@ -49,7 +49,7 @@ def check(experiment: Experiment) -> None:
         raise InputError("stream.name", found, "leave out at, period and change")
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
-        raise InputError("stream.name", found, "leave out away and late")
+        raise InputError("stream.name", found, "leave out away, late and rate")
     if experiment.judge == "personal":
         found = 'is "personal", but the theory is that of the global model'
         raise InputError("judge", found, "leave it out")

@@ -25,8 +25,8 @@ from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.federation.contract import Array
 from psofed.federation.foreign import kind
-from psofed.federation.policy import Federation
 from psofed.federation.policy import Options as PolicyOptions
+from psofed.federation.policy import PolicyTask
 from psofed.federation.policy import bind as bind_policy
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.simulate.onerun import one_run, some_runs
@@ -45,7 +45,7 @@ SHARE = 0.4  # of five clients: two are malicious
 PLACES, HALF, SHARED = 12, 6, 4
 WATCHED = 4  # rounds in which a defence may fold nothing in
 SHORT = 12  # rounds: every method has shared by then
-FEDERATION = Federation(CLIENTS, COHORT, 8 * DIM, Seeds(3))
+FEDERATION = PolicyTask(CLIENTS, COHORT, 8 * DIM, Seeds(3))
 
 
 def _attack(options: AttackOptions, seeds: Seeds) -> Attack:

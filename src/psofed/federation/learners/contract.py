@@ -48,6 +48,7 @@ class Learner(schema.Named):
     packages: ClassVar[tuple[str, ...]] = ()  # whose versions decide the numbers, besides NumPy
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         own = cls.__dict__
         changed = {"predict", "direction", "learn"} & own.keys()
         resets = {

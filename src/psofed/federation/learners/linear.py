@@ -10,7 +10,7 @@ from psofed.federation.learners.contract import Array, Line
 
 
 @dataclass(frozen=True)
-class Options(Line):
+class LinearLearner(Line):
     """No options: z = (1, x) / sqrt(L + 1), so that a step means about the same as with cosines."""
 
     name: ClassVar[str] = "linear"
@@ -23,3 +23,6 @@ class Options(Line):
     def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
         """`equations.lms`."""
         return equations.lms(w, z, y, step)
+
+
+Options = LinearLearner

@@ -10,7 +10,7 @@ from psofed.federation.learners.contract import Array, Line
 
 
 @dataclass(frozen=True)
-class Options(Line):
+class LMS(Line):
     """LMS has no options of its own: mu is the experiment's, or the method's."""
 
     name: ClassVar[str] = "lms"
@@ -24,3 +24,6 @@ class Options(Line):
     def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
         """`equations.lms`."""
         return equations.lms(w, z, y, step)
+
+
+Options = LMS

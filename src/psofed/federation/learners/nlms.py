@@ -17,7 +17,7 @@ from psofed.federation.learners.contract import Array, Line
 
 
 @dataclass(frozen=True)
-class Options(Line):
+class NLMS(Line):
     """epsilon, which keeps the step finite where the features vanish.
 
     >>> w = np.zeros(2)
@@ -44,3 +44,6 @@ class Options(Line):
         squares += squares.dtype.type(self.epsilon)
         scaled: Array = z / squares
         return scaled
+
+
+Options = NLMS

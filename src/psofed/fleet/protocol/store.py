@@ -9,7 +9,6 @@ OSError that names the file; the newest record is whole.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from psofed.core.native import Array
 from psofed.errors import FAILED, InputError, ResourceError
+from psofed.extras import locks
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 
 SLOTS = ("record.0", "record.1")
@@ -59,7 +59,7 @@ class StateFolder:
     """A real folder, used by one process at a time (rule 7), and closed to other users."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path, fcntl = Path(path), locks()
         self.name = str(path)
         self.notes: list[str] = []  # what was changed about the folder, for the operator
         try:

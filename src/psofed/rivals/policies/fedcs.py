@@ -32,7 +32,7 @@ TRIALS, HALVINGS = 100, 16  # of the search for a deadline
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class FedCS(policies.Options):
     """The share C that is asked, the deadline in s, rates in kbit/s and computing times in ms.
 
     Each client draws a rate, log-uniform, and a time, uniform, once. With deadline = inf all that
@@ -41,10 +41,10 @@ class Options(policies.Options):
     """
 
     name: ClassVar[str] = "fedcs"
-    share: float = 0.1
-    deadline: float | None = None
-    rates: tuple[float, float] = (1.0, 100.0)
-    computing: tuple[float, float] = (1.0, 20.0)
+    share: float = 0.1  # C, of the clients, is asked
+    deadline: float | None = None  # seconds; not set: as many fit as a cohort has
+    rates: tuple[float, float] = (1.0, 100.0)  # kbit/s
+    computing: tuple[float, float] = (1.0, 20.0)  # milliseconds
 
     def describe(self) -> str:
         within = "" if self.deadline is None else f" within {self.deadline:g} s"
@@ -63,6 +63,9 @@ class Options(policies.Options):
             raise InputError("computing", found, "use the smallest and the largest")
 
 
+Options = FedCS
+
+
 class Policy(policies.Policy):
     """S_n packed greedily from A_n, ceil(C K) clients: next the k of least d_k, if it still fits.
 
@@ -74,7 +77,7 @@ class Policy(policies.Policy):
     and c_k (8 bytes). S_n may be empty.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         clients = federation.clients
         self.asked = min(ceil(options.share * clients - 1e-9), clients)
@@ -99,7 +102,7 @@ class Policy(policies.Policy):
         chosen = pack(8 * up_bytes / rate, time, 8 * down_bytes / rate, deadline)
         return sorted(asked[chosen].tolist())
 
-    def _usual(self, federation: policies.Federation) -> float:
+    def _usual(self, federation: policies.PolicyTask) -> float:
         """The deadline at which Online-Fed fits the usual cohort, by halving the interval."""
         u = federation.seeds.world.uniforms(
             "fedcs trials", round=np.arange(TRIALS), count=self.asked

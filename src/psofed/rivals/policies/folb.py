@@ -30,7 +30,7 @@ from psofed.contract import State, policies
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class FOLB(policies.Options):
     """It has no options."""
 
     name: ClassVar[str] = "folb"
@@ -38,6 +38,9 @@ class Options(policies.Options):
 
     def describe(self) -> str:
         return "FOLB"
+
+
+Options = FOLB
 
 
 class Policy(policies.Policy):

@@ -32,12 +32,12 @@ MEMORY = 0.9  # of a client's score is kept when a new one comes
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class Importance(policies.Options):
     """beta, how much scores count: 0 is uniform; weights are at most 1/((1 - beta) s)."""
 
     name: ClassVar[str] = "importance"
     scores: ClassVar[policies.Scores] = "server"
-    beta: float = 0.5
+    beta: float = 0.5  # how much scores count; 0 is uniform
 
     def describe(self) -> str:
         return f"importance beta={self.beta:g}"
@@ -45,6 +45,9 @@ class Options(policies.Options):
     def check(self, clients: int, cohort: int) -> None:
         """beta is below 1; otherwise some clients would never be asked."""
         require(self, "beta", 0 <= self.beta < 1, "use 0 or more, below 1")
+
+
+Options = Importance
 
 
 class Policy(policies.Policy):
@@ -56,7 +59,7 @@ class Policy(policies.Policy):
     of U_k over all clients. q_k <- 0.9 q_k + 0.1 |U_k| for k in S_n; q_k = 1 at first.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         self.beta = options.beta
         self.uniform = UniformCohorts(self.seeds, self.clients, self.size)

@@ -33,13 +33,13 @@ from psofed.contract import Array, InputError, State, UniformCohorts, policies
 
 
 @dataclass(frozen=True)
-class Options(policies.Options):
+class Optimal(policies.Options):
     """n_a clients that are asked, m uploads to expect."""
 
     name: ClassVar[str] = "optimal"
     scores: ClassVar[policies.Scores] = "client"
-    asked: int = 16
-    uploads: int = 4
+    asked: int = 16  # n_a, clients that are asked
+    uploads: int = 4  # m, that are expected
 
     def describe(self) -> str:
         return f"Optimal sampling {self.uploads} of {self.asked}"
@@ -55,6 +55,9 @@ class Options(policies.Options):
             raise InputError("uploads", found, f"use 1 to {self.asked}")
 
 
+Options = Optimal
+
+
 class Policy(policies.Policy):
     """p_k = (m + l - n_a) u_k / sum of the l smallest u_j for those l, and 1 for the others.
 
@@ -65,7 +68,7 @@ class Policy(policies.Policy):
     U_k over all clients.
     """
 
-    def __init__(self, options: Options, federation: policies.Federation) -> None:
+    def __init__(self, options: Options, federation: policies.PolicyTask) -> None:
         super().__init__(options, federation)
         self.size = options.uploads
         self.uniform = UniformCohorts(self.seeds, self.clients, options.asked)

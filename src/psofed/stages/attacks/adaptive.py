@@ -29,7 +29,7 @@ WIDEST = 1e3  # times `size`: the largest push that is tried
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Adaptive(contract.Options):
     """The way to push, and how far without a defence."""
 
     name: ClassVar[str] = "adaptive"
@@ -51,6 +51,9 @@ class Options(contract.Options):
         """A size, and a rank from 0 on."""
         schema.positive(self, "size")
         schema.require(self, "rank", self.rank >= 0, "use 0 or more, below D")
+
+
+Options = Adaptive
 
 
 class Attack(contract.Attack):

@@ -16,7 +16,7 @@ from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class ALIE(contract.Options):
     """z: standard deviations from the mean."""
 
     name: ClassVar[str] = "alie"
@@ -25,6 +25,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return f"ALIE z={self.z:g}"
+
+
+Options = ALIE
 
 
 class Attack(contract.Attack):

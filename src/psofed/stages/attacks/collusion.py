@@ -11,7 +11,7 @@ from psofed.stages.attacks.contract import Array, Mix
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Collusion(contract.Options):
     """sigma: how large the entries of the wrong model are."""
 
     name: ClassVar[str] = "collusion"
@@ -19,6 +19,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return f"one wrong model of {self.sigma:g}"
+
+
+Options = Collusion
 
 
 class Attack(contract.Attack):

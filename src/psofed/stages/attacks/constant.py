@@ -10,7 +10,7 @@ from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Constant(contract.Options):
     """c."""
 
     name: ClassVar[str] = "constant"
@@ -18,6 +18,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return f"constant {self.value:g}"
+
+
+Options = Constant
 
 
 class Attack(contract.Attack):

@@ -15,7 +15,7 @@ from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class IPM(contract.Options):
     """epsilon."""
 
     name: ClassVar[str] = "ipm"
@@ -24,6 +24,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return f"IPM epsilon={self.epsilon:g}"
+
+
+Options = IPM
 
 
 class Attack(contract.Attack):

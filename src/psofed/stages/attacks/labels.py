@@ -14,7 +14,7 @@ from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Labels(contract.Options):
     """a."""
 
     name: ClassVar[str] = "labels"
@@ -23,6 +23,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return "label flip" if self.factor == -1 else f"labels times {self.factor:g}"
+
+
+Options = Labels
 
 
 class Attack(contract.Attack):

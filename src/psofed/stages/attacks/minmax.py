@@ -18,7 +18,7 @@ from psofed.stages.attacks.contract import Array, of_honest
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class MinMax(contract.Options):
     """It has none of its own."""
 
     name: ClassVar[str] = "minmax"
@@ -26,6 +26,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return "min-max"
+
+
+Options = MinMax
 
 
 class Attack(contract.Attack):

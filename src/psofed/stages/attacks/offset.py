@@ -9,7 +9,7 @@ from psofed.stages.attacks import contract
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Offset(contract.Options):
     """b and r."""
 
     name: ClassVar[str] = "offset"
@@ -19,6 +19,9 @@ class Options(contract.Options):
     def describe(self) -> str:
         parts = [f"{self.begin:+g}"] * bool(self.begin) + [f"{self.rate:+g} n"] * bool(self.rate)
         return f"model {' '.join(parts) or '+0'}"
+
+
+Options = Offset
 
 
 class Attack(contract.Attack):

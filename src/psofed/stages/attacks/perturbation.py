@@ -18,7 +18,7 @@ from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Perturbation(contract.Options):
     """sigma and p_a."""
 
     name: ClassVar[str] = "perturbation"
@@ -33,6 +33,9 @@ class Options(contract.Options):
         """A chance, and a size."""
         schema.require(self, "chance", 0 <= self.chance <= 1, "use a probability, 0 to 1")
         schema.require(self, "sigma", 0 <= self.sigma < float("inf"), "use 0 or more")
+
+
+Options = Perturbation
 
 
 class Attack(contract.Attack):

@@ -14,7 +14,7 @@ from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Scale(contract.Options):
     """a."""
 
     name: ClassVar[str] = "scale"
@@ -22,6 +22,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return "sign flip" if self.factor == -1 else f"model times {self.factor:g}"
+
+
+Options = Scale
 
 
 class Attack(contract.Attack):

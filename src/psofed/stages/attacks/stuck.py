@@ -14,7 +14,7 @@ from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Stuck(contract.Options):
     """The readings, and the round from which on they come."""
 
     name: ClassVar[str] = "stuck"
@@ -29,6 +29,9 @@ class Options(contract.Options):
     def check(self, clients: int, cohort: int) -> None:
         """A round."""
         schema.require(self, "begin", self.begin >= 0, "use a round, from 0 on")
+
+
+Options = Stuck
 
 
 class Attack(contract.Attack):

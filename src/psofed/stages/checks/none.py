@@ -9,8 +9,11 @@ from psofed.stages.checks.contract import SampleCheck
 
 
 @dataclass(frozen=True)
-class Options(SampleCheck):
+class NoCheck(SampleCheck):
     """It has no options."""
 
     name: ClassVar[str] = "none"
     acts: ClassVar[bool] = False
+
+
+Options = NoCheck

@@ -24,7 +24,7 @@ LEAST = 3  # errors that have a middle one
 
 
 @dataclass(frozen=True)
-class Options(ranges.Options):
+class Outliers(ranges.Options):
     """How far off a sample may be, in medians of the last errors, and how often it may repeat.
 
     >>> check = Options(factor=4, window=5)
@@ -95,3 +95,6 @@ class Options(ranges.Options):
         ordered = np.sort(np.where(np.arange(self.window) < there, ring, np.inf), axis=-1)
         middle: Array = np.take_along_axis(ordered, np.maximum(there - 1, 0) // 2, -1)[..., 0]
         return middle
+
+
+Options = Outliers

@@ -12,7 +12,7 @@ from psofed.stages.checks.contract import OUTSIDE, Array, Memory, SampleCheck
 
 
 @dataclass(frozen=True)
-class Options(SampleCheck):
+class InRange(SampleCheck):
     """The ends of the range; both belong to it.
 
     >>> check = Options(low=-5.0)
@@ -41,3 +41,6 @@ class Options(SampleCheck):
         """Refuse y outside the range."""
         low, high = self.ends
         return y, np.where((y < low) | (y > high), OUTSIDE, 0)
+
+
+Options = InRange

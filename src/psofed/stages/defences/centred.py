@@ -19,7 +19,7 @@ from psofed.stages.defences.contract import Array, State
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Centred(contract.Options):
     """tau, and the momentum of the centre."""
 
     name: ClassVar[str] = "centred"
@@ -33,6 +33,9 @@ class Options(contract.Options):
         """A radius, and a memory below 1."""
         schema.positive(self, "tau")
         schema.require(self, "memory", 0 <= self.memory < 1, "use 0 or more, below 1")
+
+
+Options = Centred
 
 
 class Defence(contract.Defence):

@@ -45,7 +45,7 @@ OUT = 10.0  # an excess from which on nothing is left
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Clip(contract.Options):
     """How large a change may be."""
 
     name: ClassVar[str] = "clip"
@@ -57,6 +57,9 @@ class Options(contract.Options):
     def check(self, clients: int, cohort: int) -> None:
         """Usual changes pass."""
         schema.positive(self, "clip")
+
+
+Options = Clip
 
 
 class Defence(contract.Defence):

@@ -19,7 +19,7 @@ from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Krum(contract.Options):
     """f: malicious members of a cohort that it withstands."""
 
     name: ClassVar[str] = "krum"
@@ -33,6 +33,9 @@ class Options(contract.Options):
         """s >= 2f + 3."""
         schema.require(self, "malicious", self.malicious >= 1, "use 1 or more")
         refuse_small(self.name, cohort, 2 * self.malicious + 3)
+
+
+Options = Krum
 
 
 class Defence(contract.Defence):

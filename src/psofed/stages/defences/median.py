@@ -18,7 +18,7 @@ from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Median(contract.Options):
     """It has none of its own."""
 
     name: ClassVar[str] = "median"
@@ -30,6 +30,9 @@ class Options(contract.Options):
     def check(self, clients: int, cohort: int) -> None:
         """Three members at least; of two, none is between the others."""
         refuse_small(self.name, cohort, 3)
+
+
+Options = Median
 
 
 class Defence(contract.Defence):

@@ -11,7 +11,7 @@ from psofed.stages.defences.contract import Array, State
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class NoDefence(contract.Options):
     """It has no options."""
 
     name: ClassVar[str] = "none"
@@ -19,6 +19,9 @@ class Options(contract.Options):
 
     def describe(self) -> str:
         return "none"
+
+
+Options = NoDefence
 
 
 class Defence(contract.Defence):

@@ -18,7 +18,7 @@ from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(contract.Options):
+class Trimmed(contract.Options):
     """b: values left out at either end."""
 
     name: ClassVar[str] = "trimmed"
@@ -32,6 +32,9 @@ class Options(contract.Options):
         """Somebody is left."""
         schema.require(self, "trim", self.trim >= 1, "use 1 or more")
         refuse_small(self.name, cohort, 2 * self.trim + 1)
+
+
+Options = Trimmed
 
 
 class Defence(contract.Defence):

@@ -12,8 +12,9 @@ _HOMES = {
     "RFFKLMSRegressor": ("scikit", "sklearn"),
     "FederatedRegressor": ("scikit", "sklearn"),
     "RFFKLMSStream": ("stream", "river"),
+    "FederatedStream": ("stream", "river"),
 }
-__all__ = ["FederatedRegressor", "RFFKLMSRegressor", "RFFKLMSStream"]
+__all__ = ["FederatedRegressor", "FederatedStream", "RFFKLMSRegressor", "RFFKLMSStream"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from psofed.core import conformal
 from psofed.core.equations import lms
 from psofed.core.features import Cosines, cosine
-from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
-from psofed.federation.contract import Array, Task
-from psofed.fleet.protocol import in_memory
-from psofed.stages.surroundings import start
+from psofed.federation.contract import Array
+from psofed.federation.feature_table import Features
+from psofed.federation.options import Options
+from psofed.simulate.online import Federation
 
 BLOCK = 256  # samples whose features are computed at once
 
@@ -109,14 +109,15 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
 
 
 class FederatedRegressor(RegressorMixin, BaseEstimator):
-    """PSO-Fed, or another method, over groups of rows.
+    """PSO-Fed, or another method, over groups of rows: a `psofed.Federation` in `federation_`.
 
     `predict(X)` uses the global model; `predict(X, groups=...)` the own models of the groups that
-    `fit` had, if the method's clients keep any, and the global one for all other rows.
+    have one, if the method's clients keep any, and the global one for all other rows.
 
-    Clients learn from their rows in order, `epochs` times; those with fewer rows than the longest
-    group start again from the first. Without groups every row belongs to one of `clients`, in turn.
-    `traffic_` is what was sent, in bytes up and down.
+    In `fit` clients learn from their rows in order, `epochs` times; those with fewer rows than the
+    longest group start again from the first. `partial_fit` takes rows as they come, each once, and
+    new groups join. Without groups every row belongs to one of `clients`, in turn. `traffic_` is
+    what was sent, in bytes up and down. Inputs and target are scaled by the first batch.
 
     >>> X = np.random.default_rng(0).uniform(-2, 2, (600, 1))
     >>> y, groups = np.sin(2 * X[:, 0]), np.arange(600) % 6
@@ -124,6 +125,11 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
     >>> bool(model.fit(X, y, groups=groups).score(X, y) > 0.5)
     True
     """
+
+    federation_: Federation
+    groups_: Array
+    y_mean_: float
+    y_scale_: float
 
     def __init__(
         self, method: str = "psofed", shared: int | None = None, dim: int = 200, width: float = 1.0,
@@ -135,56 +141,79 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
         self.cohort, self.clients, self.epochs = cohort, clients, epochs
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FederatedRegressor:
-        """Simulate the federation with its real messages."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, np.float64)
-        if groups is None:
-            groups = np.arange(len(X)) % max(1, min(self.clients, len(X)))
-        groups = _checked(groups, len(X))
-        self.groups_, members = np.unique(groups, return_inverse=True)
-        self.x_mean_, self.x_scale_ = _scale(X, True)
-        mean, spread = _scale(y[:, None], True)
-        self.y_mean_, self.y_scale_ = float(mean[0]), float(spread[0])
-        inputs, targets = (X - self.x_mean_) / self.x_scale_, (y - self.y_mean_) / self.y_scale_
-        rows = [np.flatnonzero(members == k) for k in range(len(self.groups_))]
+        """Learn anew, in as many rounds as the longest group has rows, times `epochs`."""
+        X, y, names = self._samples(X, y, groups, reset=True)
+        self._begin(X, y, names)
+        inputs, targets = self._scaled(X), (y - self.y_mean_) / self.y_scale_
+        rows = [np.flatnonzero(names == name) for name in self.groups_]
         longest = max(map(len, rows)) * self.epochs
-        index = np.stack([np.resize(own, longest) for own in rows])  # [K, N]
-        exchange = in_memory.run(self._start(X.shape[1]), inputs[index], targets[index])
-        final = exchange.models[-1]
-        self.coef_ = final if final.ndim == 1 else final.mean(axis=0)
-        own = exchange.local[-1]
-        self.own_coef_ = own.copy() if own.ndim == 2 else None  # [groups, D]
-        self.traffic_ = exchange.traffic[:, :2].sum(axis=0)
-        return self
+        for each in np.stack([np.resize(own, longest) for own in rows], axis=1):  # [N, K]
+            for k, i in enumerate(each):
+                self.federation_.learn_one(k, inputs[i], targets[i])
+        return self._learned()
+
+    def partial_fit(self, X: Any, y: Any, groups: Any = None) -> FederatedRegressor:
+        """Continue, once over the rows; a round ends after as many as there are groups."""
+        first = not hasattr(self, "federation_")
+        X, y, names = self._samples(X, y, groups, reset=first)
+        if first:
+            self._begin(X, y, names)
+        new = [name for name in np.unique(names) if name not in self.groups_]
+        self.groups_ = np.concatenate([self.groups_, np.array(new, self.groups_.dtype)])
+        place = {name: k for k, name in enumerate(self.groups_)}
+        inputs, targets = self._scaled(X), (y - self.y_mean_) / self.y_scale_
+        for name, x, target in zip(names, inputs, targets, strict=True):
+            self.federation_.learn_one(place[name], x, target)
+        return self._learned()
 
     def predict(self, X: Any, groups: Any = None) -> Array:
         """The predictions of the global model, or of the groups' own models where they exist."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        z = self.features_((X - self.x_mean_) / self.x_scale_)
+        z = self.federation_.features(self._scaled(X))
         values = z @ self.coef_
-        names = None if groups is None else _checked(groups, len(X))
-        if names is not None and self.own_coef_ is not None:
-            for k, name in enumerate(self.groups_):
+        names = np.empty(0) if groups is None else _checked(groups, len(X))
+        for k, name in enumerate(self.groups_):
+            if len(names) and k in self.own_coef_:
                 rows = names == name
                 values[rows] = z[rows] @ self.own_coef_[k]
         return np.asarray(values * self.y_scale_ + self.y_mean_)
 
-    def _start(self, taps: int) -> Any:
-        seeds = Seeds(int(check_random_state(self.random_state).randint(2**31)))
-        self.features_: Cosines = cosine(seeds, self.dim, taps, self.width * np.sqrt(taps))
-        clients = len(self.groups_)
-        cohorts = UniformCohorts(seeds, clients, min(self.cohort, clients))
-        task = Task(clients, self.dim, taps, self.step, seeds, self.features_, cohorts)
+    def _samples(self, X: Any, y: Any, groups: Any, reset: bool) -> tuple[Array, Array, Array]:
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, y_numeric=True)
+        if groups is None:
+            groups = np.arange(len(X)) % max(1, min(self.clients, len(X)))
+        return X, np.asarray(y, np.float64), _checked(groups, len(X))
+
+    def _begin(self, X: Array, y: Array, names: Array) -> None:
+        self.groups_ = np.unique(names)
+        self.x_mean_, self.x_scale_ = _scale(X, True)
+        mean, spread = _scale(y[:, None], True)
+        self.y_mean_, self.y_scale_ = float(mean[0]), float(spread[0])
+        seed, taps = int(check_random_state(self.random_state).randint(2**31)), X.shape[1]
+        self.federation_ = Federation(
+            taps, len(self.groups_), self._options(), cohort=self.cohort, step=self.step, seed=seed,
+            features=Features(dim=self.dim, width=self.width * float(np.sqrt(taps))),
+        )  # fmt: skip
+
+    def _scaled(self, X: Array) -> Array:
+        return np.asarray((X - self.x_mean_) / self.x_scale_)
+
+    def _learned(self) -> FederatedRegressor:
+        """What the federation knows, where scikit-learn looks for it."""
+        self.coef_, self.own_coef_ = self.federation_.model, self.federation_.models
+        self.traffic_ = np.array(self.federation_.traffic[:2])
+        return self
+
+    def _options(self) -> Options:
         module = schema.load("psofed.methods", self.method)
         knob = module.Options.knob
         has_shared = knob is not None and knob.field == "shared"
         if self.shared is not None and not has_shared:
             raise InputError("shared", f"is given, but {self.method} has no M", "leave it out")
         shared = max(1, self.dim // 5) if self.shared is None else self.shared
-        options = module.Options(**{"shared": shared} if has_shared else {})
-        options.check(self.dim, clients)
-        return start(options, task)
+        found: Options = module.Options(**{"shared": shared} if has_shared else {})
+        return found
 
 
 def _checked(groups: Any, count: int) -> Array:

@@ -1,4 +1,4 @@
-"""RFF-KLMS for River: one sample at a time, features by name, new ones at any time."""
+"""For River: RFF-KLMS on one stream, and on those of a federation. New features at any time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from psofed.core import conformal
 from psofed.core.equations import lms
 from psofed.core.native import Array
 from psofed.core.seeds import Seeds
+from psofed.federation.feature_table import Features
+from psofed.methods import psofed
+from psofed.simulate.online import Federation
 
 
 class RFFKLMSStream(base.Regressor):
@@ -84,3 +87,60 @@ class RFFKLMSStream(base.Regressor):
         j, value = conformal.which(level, "level"), self.predict_one(x)
         radius = float("inf") if self.theta is None else float(conformal.radius(self.theta)[j])
         return value - radius, value + radius
+
+
+def _given(z: Array) -> Array:
+    """Features that are computed already."""
+    return z
+
+
+class FederatedStream(RFFKLMSStream):
+    """The same in a federation: the feature `client` of a sample says whose it is.
+
+    Clients learn RFF-KLMS on their own samples and exchange `shared` of the D numbers by PSO-Fed;
+    each subtracts the mean of its own targets. `federation` is the `psofed.Federation` underneath,
+    which has the bytes and the round. In a pipeline, let the name of the client pass by what scales
+    the numbers.
+
+    >>> from river import compose, preprocessing
+    >>> numbers = compose.Discard("device") | preprocessing.StandardScaler()
+    >>> model = (numbers + compose.Select("device")) | FederatedStream("device", dim=50)
+    >>> for i in range(600):
+    ...     model.learn_one({"x": i % 7, "device": "ab"[i % 2]}, float(i % 7 > 3))
+    >>> round(model.predict_one({"x": 6, "device": "a"}))
+    1
+    """
+
+    def __init__(
+        self, client: str = "client", shared: int | None = None, dim: int = 200, width: float = 1.0,
+        step: float = 0.5, cohort: int = 4, every: int | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(dim, width, step, seed)
+        self.client, self.shared, self.cohort, self.every = client, shared, cohort, every
+        method = psofed.Options(max(dim // 5, 1) if shared is None else shared)
+        self.federation = Federation(
+            dim, (), method, cohort=cohort, every=every, step=step, seed=seed,
+            features=Features(_given, dim=dim),
+        )  # fmt: skip
+        self.means: dict[Any, tuple[float, int]] = {}  # of each client's targets, and their number
+
+    def _of(self, x: dict[Any, Any]) -> tuple[Any, Array]:
+        """Whose sample it is, and its features."""
+        return x.get(self.client, ""), self._features(
+            {k: v for k, v in x.items() if k != self.client}
+        )
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """A sample of its client, after the mean of the client's targets is updated."""
+        who, z = self._of(x)
+        mean, count = self.means.get(who, (0.0, 0))
+        self.mean, self.count = mean, count
+        self._judge(float(y) - mean - self.federation.predict_one(who, z))
+        mean += (float(y) - mean) / (count + 1)
+        self.means[who] = mean, count + 1
+        self.federation.learn_one(who, z, float(y) - mean)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """What the client answers; one that is not known has the model of all."""
+        who, z = self._of(x)
+        return self.federation.predict_one(who, z) + self.means.get(who, (0.0, 0))[0]

@@ -35,7 +35,7 @@ TESTS_RAISED = {  # capability: lines
     "tables as people have them: inputs that grow, remarks between rows": 50,
     "a theory of samples that are correlated in time": 151,
     "a client in C for microcontrollers": 395,
-    "a federation of streams from Python, in pipelines of River and in parts": 370,
+    "a federation of streams from Python, in pipelines of River and in parts": 352,
     "Python warns; classes have their names, options their help, guesses an answer": 150,
     "clients with unequal amounts of data; systems without POSIX": 140,
 }
@@ -57,7 +57,7 @@ RAISED = {  # capability: modules, lines
     "a theory of samples that are correlated in time, and its caveat elsewhere": (1, 316),
     "sums of several rounds are read jointly; epsilon of a measurement": (0, 305),
     "a client in C for microcontrollers": (1, 226),
-    "a federation of streams from Python, in pipelines of River and in parts": (3, 880),
+    "a federation of streams from Python, in pipelines of River and in parts": (3, 853),
     "Python warns; classes have their names, options their help, guesses an answer": (1, 430),
     "clients with unequal amounts of data; systems without POSIX": (0, 50),
 }

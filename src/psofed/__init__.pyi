@@ -16,6 +16,7 @@ from psofed.federation.learners.linear import Options as LinearLearner
 from psofed.federation.learners.lms import Options as LMSLearner
 from psofed.federation.learners.nlms import Options as NLMSLearner
 from psofed.federation.membership import Change as Change
+from psofed.federation.options import ServerStep as ServerStep
 from psofed.methods.centralised import Options as Centralised
 from psofed.methods.fedavg import Options as FedAvg
 from psofed.methods.local import Options as Local

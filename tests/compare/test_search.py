@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from psofed import Privacy
-from psofed.compare import budget, tuning
+from psofed.compare import budget, lattice, tuning
 from psofed.compare.comparing import compare_methods
 from psofed.compare.search import PLAIN, SEED, Pilot, Search
 from psofed.curves import to_db
@@ -59,7 +59,7 @@ def test_no_wider_grid_and_no_other_option_beats_what_is_reported(options):
     found = searched(options)
     (best,) = [e for e in found.entries if e.options.name == options.name and "error" in e.aims]
     rivals = [best.options]
-    for setting in budget.settings(SMALL, budget.bare(options), FIFTH, every=True)[0]:
+    for setting in lattice.settings(SMALL, lattice.bare(options), FIFTH, every=True)[0]:
         for mu in (best.step / 4, best.step / 2, best.step, 2 * best.step, 4 * best.step):
             rivals += [replace(setting, step=mu, average=a) for a in (False, True)]
     named = [replace(o, label=str(i)) for i, o in enumerate(rivals)]
@@ -102,7 +102,7 @@ def test_what_is_tuned_on_is_not_what_is_reported():
 
 def test_a_setting_next_to_another_differs_in_one_option_and_fits():
     here = topk.Options(kept=2, local_steps=5)
-    for other in budget.neighbours(SMALL, here, FIFTH):
+    for other in lattice.neighbours(SMALL, here, FIFTH):
         assert (other.kept == here.kept) or other.kept in (1, 5)
         assert budget.cost(SMALL, other).share <= 0.2001
 
@@ -134,10 +134,10 @@ def test_gifts_are_shown_where_they_help_and_named():
 
 
 def test_an_option_at_the_end_of_its_choices_is_marked_unless_it_ends_there_by_nature():
-    assert budget.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
-    assert budget.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
-    assert budget.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
-    assert budget.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
+    assert lattice.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
+    assert lattice.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
 
 
 def test_controls_and_the_reference_are_shown_whatever_they_cost():

@@ -17,7 +17,7 @@ from psofed.federation.schema import Named, inside
 
 Learns = Literal["any", "descending", "linear"]
 Coded = Literal["", "down", "both"]
-Wire = Literal["float32", "float16", "4 bit", "2 bit"]
+Wire = Literal["float32", "float16", "8 bit", "6 bit", "5 bit", "4 bit", "3 bit", "2 bit"]
 
 # The client's memory moves when it answers, the server's when it folds the answer.
 LOST = "after a lost answer its two ends no longer agree on what travelled last"

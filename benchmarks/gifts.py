@@ -1,4 +1,4 @@
-"""Settings found by hand that a fair search has to match: momentum, long runs of E, few-bit samples.
+"""Settings found by hand that a fair search has to match: momentum, long blocks, few-bit samples.
 
 python benchmarks/gifts.py --runs 20 --seed 32
 
@@ -59,7 +59,8 @@ def main() -> None:
         apart = curves.difference(j, 0, "steady")
         print(
             f"{title:58s} {end.value:7.2f} +-{1.96 * end.stderr:5.2f}"
-            f" {apart.value:7.2f} +-{1.96 * apart.stderr:5.2f} {reached.bytes:12,.0f} {reached.round!s:>6s}"
+            f" {apart.value:7.2f} +-{1.96 * apart.stderr:5.2f} {reached.bytes:12,.0f}"
+            f" {reached.round!s:>6s}"
         )
 
 

@@ -241,12 +241,12 @@ class Search:
         return (_plain(middle * factor) for factor in rung.around)
 
     def _grid(self, setting: Options) -> Iterator[float]:
-        """From the smallest step that is worth trying to the largest, each twice the last."""
+        """From the smallest step that is worth trying to the largest, each four times the last."""
         learner = self.pilot.experiment.learner if setting.learner is None else setting.learner
         step, last = learner.steps[0], learner.steps[-1]
         while step <= ROOT * last:
             yield _plain(step)
-            step *= 2
+            step *= 4
 
     def _measure(self, steps: Steps, runs: int, name: str) -> None:
         trials = [
@@ -273,28 +273,30 @@ class Search:
         return sorted(able, key=lambda setting: key(aim, self._top(aim, setting)))
 
     def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, name: str) -> None:
-        """More steps, until the best of each setting is none at the end."""
+        """More steps, until the best of each setting has a tried one next to it on either side."""
         while True:
             more: Steps = {}
             for (_, aim), some in alive.items():
                 for setting in some:
-                    if (step := self._beyond(aim, setting, rung.apart)) is not None:
+                    for step in self._missing(aim, setting, rung.apart):
                         more.setdefault(setting, {})[step] = None
             if not more:
                 return
             self._measure(more, rung.runs, name)
 
-    def _beyond(self, aim: Aim, setting: Options, apart: float) -> float | None:
-        """The step beyond the end of the grid, if the best stands there."""
+    def _missing(self, aim: Aim, setting: Options, apart: float) -> Iterator[float]:
+        """The steps `apart` from the best one, unless others as near were tried."""
         top = self._top(aim, setting)
         best, diverged = top.options.step, not isfinite(top.error)
         if best is None:
-            return None
+            return
         tried = [s for score in self.known[setting] if (s := score.options.step) is not None]
-        if best == max(tried) < LARGEST and not diverged:
-            return _plain(best * apart)
-        low = min(tried)  # where all have diverged, a smaller step has to be found
-        return _plain(low / apart) if (best == low or diverged) and low > SMALLEST else None
+        reach = apart * 1.01
+        low = min(tried) if diverged else best  # where all diverged, a smaller step has to be found
+        if low > SMALLEST and not any(low / reach <= step < low for step in tried):
+            yield _plain(low / apart)
+        if not diverged and best < LARGEST and not any(best < s <= best * reach for s in tried):
+            yield _plain(best * apart)
 
 
 def _plain(step: float) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -144,6 +145,7 @@ AIMS: tuple[Aim, ...] = ("error", "bytes")
 ABOUT = 1.02  # where bytes depend on the data, a budget is met about so well
 SMALLEST, LARGEST = 1e-6, 1e4  # steps at which a grid stops growing
 ROOT = 2**0.5
+GROWTH = 3
 
 
 class Rung(NamedTuple):
@@ -154,6 +156,11 @@ class Rung(NamedTuple):
     around: tuple[float, ...]  # steps to try, over the best so far; none: the grid of the learner
     apart: float  # from one step to the next, where the grid grows
     near: bool = False  # a sweep: the settings next to the best, in the runs of the rung before
+
+    @property
+    def growth(self) -> Iterable[int]:
+        """How often a grid may grow: in a sweep a few times, else until the best is inside."""
+        return range(GROWTH) if self.near else count()
 
 
 SWEEP = Rung(2, 3, (1.0,), 2.0, near=True)
@@ -274,7 +281,7 @@ class Search:
 
     def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, name: str) -> None:
         """More steps, until the best of each setting has a tried one next to it on either side."""
-        while True:
+        for _ in rung.growth:
             more: Steps = {}
             for (_, aim), some in alive.items():
                 for setting in some:

@@ -15,7 +15,7 @@ from psofed.compare.search import bytes_to_target
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import nlms
 from psofed.federation.options import Options, ServerStep
-from psofed.methods import fedavg, memofed
+from psofed.methods import fedavg, memofed, psofed
 from psofed.rivals import raw, sketch
 from psofed.simulate import montecarlo
 
@@ -28,6 +28,8 @@ def basis(size: int) -> Features:
 
 
 SETTINGS: tuple[Options, ...] = (
+    psofed.Options(40, scheme="coordinated", step=1.6, average=True),
+    psofed.Options(40, scheme="coordinated", step=0.8, average=True, server=ServerStep(beta=0.5)),
     fedavg.Options(5, step=1.6, average=True),
     fedavg.Options(5, step=0.4, average=True, server=ServerStep(beta=0.9)),
     fedavg.Options(

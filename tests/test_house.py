@@ -54,6 +54,7 @@ RAISED = {  # capability: modules, lines
     "a theory of samples that are correlated in time, and its caveat elsewhere": (1, 316),
     "sums of several rounds are read jointly; epsilon of a measurement": (0, 305),
     "a client in C for microcontrollers": (1, 226),
+    "momentum and Adam at the server, raw samples in bursts, a search in sweeps": (2, 358),
 }
 
 

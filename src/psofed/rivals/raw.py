@@ -97,8 +97,6 @@ class Options(Common):
     def check(self, dim: int, clients: int) -> None:
         """Clients have no model, so they cannot say how much theirs has changed."""
         require(self, "ridge", 0 < self.ridge < np.inf, "use a number above 0")
-        if self.solver == "lms" and self.ridge != type(self).ridge:
-            raise InputError("ridge", "is given without its solver", 'add solver = "ridge"')
         at_least_one(self, "burst")
         require(self, "bits", self.bits is None or 2 <= self.bits <= 16, "use 2 to 16, or no bits")
         if self.policy is None:

@@ -260,7 +260,7 @@ class Search:
             replace(setting, step=mu, average=averaged)
             for setting, some in steps.items()
             for mu in some
-            for averaged in ((False, True) if setting.serves else (False,))
+            for averaged in _averaged(setting)
         ]
         for score in self.pilot.scores(trials, runs, self.report(name, runs=True)):
             self.known.setdefault(bare(score.options), []).append(score)
@@ -304,6 +304,12 @@ class Search:
             yield _plain(low / apart)
         if not diverged and best < LARGEST and not any(best < s <= best * reach for s in tried):
             yield _plain(best * apart)
+
+
+def _averaged(setting: Options) -> tuple[bool, ...]:
+    """The last model and the average; of a control without a step, which has no noise, the last."""
+    able = setting.serves and (setting.steps or setting.role != "control")
+    return (False, True) if able else (False,)
 
 
 def _plain(step: float) -> float:

@@ -358,6 +358,7 @@ def _method(experiment: Settings, options: Options) -> None:
     schema.positive(options, "step")
     options.check_policy(experiment.clients, experiment.cohort)
     options.check_wire()
+    options.check_server()
     options.check_learner(experiment.learner)
     options.check(experiment.dim, experiment.clients)
     if options.policy is not None and experiment.absent:

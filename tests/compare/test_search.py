@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from psofed import Privacy
-from psofed.compare import budget, tuning
+from psofed.compare import budget, lattice, tuning
 from psofed.compare.comparing import compare_methods
-from psofed.compare.search import PLAIN, SEED, Pilot, Search
+from psofed.compare.search import AIMS, PLAIN, SEED, Pilot, Search
 from psofed.curves import to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.learners import lms
-from psofed.methods import fedavg, onlinefed, psofed
+from psofed.federation.learners import lms, nlms
+from psofed.federation.options import ServerStep
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.rivals import cmfl, fedprox, fedscr, qsgd, raw, sketch, structured, topk
 from psofed.simulate import montecarlo
 
@@ -59,7 +60,7 @@ def test_no_wider_grid_and_no_other_option_beats_what_is_reported(options):
     found = searched(options)
     (best,) = [e for e in found.entries if e.options.name == options.name and "error" in e.aims]
     rivals = [best.options]
-    for setting in budget.settings(SMALL, budget.bare(options), FIFTH, every=True)[0]:
+    for setting in lattice.settings(SMALL, lattice.bare(options), FIFTH, every=True)[0]:
         for mu in (best.step / 4, best.step / 2, best.step, 2 * best.step, 4 * best.step):
             rivals += [replace(setting, step=mu, average=a) for a in (False, True)]
     named = [replace(o, label=str(i)) for i, o in enumerate(rivals)]
@@ -102,7 +103,7 @@ def test_what_is_tuned_on_is_not_what_is_reported():
 
 def test_a_setting_next_to_another_differs_in_one_option_and_fits():
     here = topk.Options(kept=2, local_steps=5)
-    for other in budget.neighbours(SMALL, here, FIFTH):
+    for other in lattice.neighbours(SMALL, here, FIFTH):
         assert (other.kept == here.kept) or other.kept in (1, 5)
         assert budget.cost(SMALL, other).share <= 0.2001
 
@@ -134,15 +135,16 @@ def test_gifts_are_shown_where_they_help_and_named():
 
 
 def test_an_option_at_the_end_of_its_choices_is_marked_unless_it_ends_there_by_nature():
-    assert budget.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
-    assert budget.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
-    assert budget.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
-    assert budget.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
+    assert lattice.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
+    assert lattice.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
 
 
 def test_controls_and_the_reference_are_shown_whatever_they_cost():
     found = searched(raw.Options(), allowed=0.01, experiment=SHORT)
-    assert [e.options.role for e in found.entries] == ["reference", "control"]
+    assert {e.options.role for e in found.entries} == {"reference", "control"}
+    assert {aim for e in found.entries if e.options.role == "control" for aim in e.aims} == {*AIMS}
 
 
 def test_a_comparison_from_python_is_that_of_the_command():
@@ -152,7 +154,7 @@ def test_a_comparison_from_python_is_that_of_the_command():
     assert any(title.startswith("mine: PSO-Fed M=") for title in titles)
     assert all(found.share(j) <= 0.51 for j in found.order("error") if j != found.reference)
     for aim in ("error", "bytes"):
-        assert found.reference in found.order(aim)
+        assert "reference" in [found.entries[j].options.role for j in found.order(aim)]
     with pytest.raises(InputError, match="tuning is 'slow'"):
         compare_methods(few, tuning="slow")
 
@@ -176,3 +178,51 @@ def test_what_was_searched_is_kept_for_a_comparison_that_goes_on():
     assert tuning.from_text(written, SHORT, asked | {"budget": 0.1}) is None
     assert tuning.from_text(written[:-9], SHORT, asked) is None
     assert tuning.from_text("", SHORT, asked) is None
+
+
+PAPER = Experiment(rounds=5000, methods=(onlinefed.Options(),))
+
+
+def near(setting, gifted=True):
+    return lattice.neighbours(PAPER, setting, FIFTH, gifted)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_server_steps_long_blocks_sizes_bits_and_bursts_are_next_to_each_other_for_all():
+    plain = fedavg.Options(5)
+    assert {o.server for o in near(plain, False)} == {None, ServerStep(), ServerStep("adam")}
+    slower = replace(plain, server=ServerStep(beta=0.8))
+    assert {o.server.beta for o in near(slower) if o.server not in (None, slower.server)} == {
+        0.5,
+        0.9,
+    }
+    blocks = {o.local_steps for o in near(fedavg.Options(500), False)}
+    assert {100, 224, 1000, 2000} <= blocks  # a quarter of the run, and what is between
+    basis = Features(basis="whitened", size=60)
+    given = sketch.Options(4, local_steps=20, wire="4 bit", features=basis)
+    found = near(given)
+    assert {o.wire for o in found} == {"3 bit", "4 bit", "6 bit"}
+    assert {o.features.size for o in found} == {40, 60, 80}
+    assert {o.learner for o in found} == {None, nlms.Options()}
+    assert not any(o.wire != given.wire or o.features != basis for o in near(given, False))
+    sent = near(raw.Options(solver="ridge", burst=20), False)
+    assert {(o.burst, o.bits) for o in sent} >= {(5, None), (40, None), (80, None), (20, 5)}
+    for method in (memofed.Options(), raw.Options(solver="ridge"), local.Options()):
+        assert not any(o.server for o in near(method, False))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_two_changes_that_helped_alone_are_tried_together():
+    one, other = fedavg.Options(100, wire="4 bit"), fedavg.Options(20, wire="3 bit")
+    assert set(lattice.crossed(PAPER, one, FIFTH, [other])) == {
+        replace(one, local_steps=20), replace(one, wire="3 bit"),
+    }  # fmt: skip
+
+
+def test_a_search_finds_momentum_where_it_helps():
+    entries = searched(fedavg.Options()).entries
+    (best,) = [e.options for e in entries if e.options.name == "fedavg" and "error" in e.aims]
+    assert best.server is not None
+    plain = [replace(best, server=None, step=s, label=f"{s}") for s in (0.2, 0.4, 0.8, 1.6, 3.2)]
+    *without, stepping = steady([*plain, best], runs=20)
+    assert stepping < np.nanmin(without) - 0.05

@@ -23,8 +23,6 @@ from psofed.tables import plan as plans
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 # All that is not run. A new one needs a line here, and a good reason.
 NOT_RUN = [
-    ("comparison.md", "takes an hour; the first command of the page is the same in small"),
-    ("comparison.md", "takes an hour; the first command of the page is the same in small"),
     ("deploy.md", "needs two machines; docs/tutorial.md does it on one, tests/fleet/test_secret.py with secrets"),
     ("deploy.md", "needs root, a user named mosquitto and /etc; tests/fleet/test_tls.py has the rest"),
     ("deploy.md", "needs the machine broker.example; tests/fleet/test_authority.py runs both ends"),

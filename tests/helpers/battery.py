@@ -9,6 +9,7 @@ from psofed.cli.laws.drivers import exchange, fits, prepare, samples, simulate, 
 from psofed.experiment import Features
 from psofed.federation import plugins, schema
 from psofed.federation.learners import nlms
+from psofed.federation.options import ServerStep
 from psofed.rivals.policies import fedcs, folb, importance, optimal
 
 __all__ = ["exchange", "fits", "prepare", "samples", "simulate", "small", "stepwise"]
@@ -19,6 +20,7 @@ network = plugins.module(str(ROOT / "examples" / "network_learner.py"))
 # A world of its own, with as many entries as that of the other methods.
 WHITENED = {"features": Features(dim=16, width=1.5, basis="whitened", size=10)}
 NORMALISED = {"learner": nlms.Options()}
+MOMENTUM, ADAM = ServerStep(beta=0.8), ServerStep("adam", rate=0.02)
 
 VARIANTS = {
     "psofed": [
@@ -36,13 +38,19 @@ VARIANTS = {
         ]
     ]
     + [{"shared": 3, "average": True}, {"shared": 3, **WHITENED}, {"shared": 4, **NORMALISED}]
-    + [{"shared": 3, "wire": "4 bit"}, {"shared": 4, "scheme": "coordinated", "wire": "float16"}],
+    + [{"shared": 3, "wire": "4 bit"}, {"shared": 4, "scheme": "coordinated", "wire": "float16"}]
+    + [{"shared": 4, "server": MOMENTUM}, {"shared": 3, "average": True, "server": ADAM}],
     "centralised": [{"form": "batch"}, {"form": "sequential"}],
     "fedavg": [{"local_steps": e} for e in (1, 3, 7)]
     + [{"average": True}, {"local_steps": 4, **WHITENED, **NORMALISED}]
-    + [{"local_steps": 3, "average": True, "wire": "2 bit"}],
+    + [{"local_steps": 3, "average": True, "wire": "2 bit", "server": MOMENTUM}],
     "onlinefed": [{}, {**WHITENED, **NORMALISED}, {"wire": "2 bit"}],
-    "raw": [{}, {"solver": "ridge"}],
+    "raw": [
+        {"burst": 3, "bits": 6},
+        {"solver": "ridge"},
+        {"solver": "ridge", "burst": 4, "bits": 5, "ridge": 0.1},
+        {},
+    ],
     "fedprox": [{"local_steps": 4, "prox": 0.1}],
     "ditto": [{"prox": 0.1}, {"local_steps": 3, "wire": "4 bit"}, {"prox": 0.3, "average": True}],
     "fedpoe": [
@@ -105,7 +113,7 @@ VARIANTS = {
         {"keep": 0.5, "local_steps": 3},
         {"rule": "literal", "threshold": 0.5, "local_steps": 2, "wire": "float16"},
         {"keep": 0.5, "local_steps": 2, "wire": "4 bit"},
-        {"rule": "literal", "decay": "sqrt", "local_steps": 2},
+        {"rule": "literal", "decay": "sqrt", "local_steps": 2, "server": MOMENTUM},
     ],
     "paofed": [
         {"shared": 5, "delay": 0.5, "longest": 3},

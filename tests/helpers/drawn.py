@@ -50,11 +50,11 @@ def lms(v, z, y, step=STEP):
     return np.array([a + step * e * c for a, c in zip(v, z, strict=True)])
 
 
-def federated(data, steps, update=None, invite=None, weigh=None):
+def federated(data, steps, update=None, invite=None, weigh=None, move=np.add):
     """w before each round: w + sum_k a_k U_k of the members of a block, usually their mean.
 
     U = `update(k, first, last, w)`, usually what k has learned; the members are `invite(first)`,
-    and a = `weigh(last, updates)`.
+    a = `weigh(last, updates)`, and the server's next model `move(w, sum_k a_k U_k)`.
     """
     w, models = np.zeros(data.z.shape[-1]), []
     for n in range(N):
@@ -64,7 +64,7 @@ def federated(data, steps, update=None, invite=None, weigh=None):
             members = invite(first) if invite else data.cohorts[first]
             own = {k: (update or learned)(data, k, first, n, w) for k in members}
             weights = weigh(n, own) if weigh else dict.fromkeys(own, 1 / max(len(own), 1))
-            w = w + sum(a * own[k] for k, a in weights.items())
+            w = move(w, sum(a * own[k] for k, a in weights.items()))
     return np.array([*models, w])
 
 

@@ -71,9 +71,9 @@ REFUSED = {
     "forget is 0.99, which": memofed.Options(forget=0.99, least=101),
     "forget is 0, which": memofed.Options(forget=0.0),
     # Forms of values.
-    "wire is '8 bit'; use": fedavg.Options(wire="8 bit"),
+    "wire is '7 bit'; use": fedavg.Options(wire="7 bit"),
     "wire is '4 bit', but quantised has a form of its own": quantised.Options(wire="4 bit"),
-    "wire is 'float16', but raw sends samples": raw.Options(wire="float16"),
+    "wire is 'float16', but raw codes its samples itself": raw.Options(wire="float16"),
     "wire is '2 bit', but memofed codes its messages": memofed.Options(wire="2 bit"),
     "wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
     "wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),

@@ -190,7 +190,7 @@ def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
         ("x", "is not TOML"), ("a = 1", "columns is missing"),
         ('step=-1\n[columns]\ntarget="y"\ntime="t"', "step is -1"),
         ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nshared=5', r"methods\[0\].name is missing; use one of"),
-        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="raw"\nwire="4 bit"', "but raw sends samples"),
+        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="raw"\nwire="4 bit"', "but raw codes its samples"),
         (POLICY, r"methods\[0\].policy is given; leave it out: tables have no policies"),
     ):  # fmt: skip
         path.write_text(text)

@@ -1,12 +1,12 @@
-"""What methods send, counted from real messages, and the settings of each that fit a budget."""
+"""What methods send, counted from real messages, and how each of them fits a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
-from psofed.federation.learners import nlms
 from psofed.federation.learners.contract import Learner
 from psofed.federation.options import Knob, Options
 from psofed.federation.round import Sizes, setup
@@ -189,163 +188,3 @@ def _sent(experiment: Experiment, options: Options, rounds: int) -> tuple[Array,
     # Where all clients send, scale up: this short run has fewer clients.
     scale = experiment.clients / few if options.everybody else 1.0
     return scale * sent, sizes.largest, setup(method)
-
-
-PARTS = (4, 16, 64, 256)  # of a budget in bytes, which a method may leave unspent
-WIRES = ("4 bit", "2 bit")  # differences to what last travelled
-
-
-def bare(options: Options) -> Options:
-    """A setting: the method without its step and averaging."""
-    return replace(options, step=None, average=False)
-
-
-def settings(
-    experiment: Experiment, options: Options, budget: float, every: bool
-) -> tuple[tuple[Options, ...], str]:
-    """The method within the budget, or `every` value of its discrete options; if none, why.
-
-    As it is, the knob of the traffic takes the largest value that fits, and all its choices below
-    it. Where another option is changed, two of these have to do; `neighbours` has more.
-    """
-    settings, why = list[Options](), ""
-    for base in _varied(experiment, options) if every else [options]:
-        fitted = fit(experiment, base, budget)
-        if fitted.options is None:
-            why = why or fitted.why
-            continue
-        cheaper = list(_cheaper(experiment, fitted.options)) if every else []
-        some = cheaper if base == options else cheaper[len(cheaper) // 2 :][:1]
-        settings += [fitted.options, *some]
-    return tuple(dict.fromkeys(settings)), "" if settings else why
-
-
-def _choices(experiment: Experiment, options: Options) -> Mapping[str, tuple[Any, ...]]:
-    return type(options).choices(experiment.alone(options).dim, experiment.rounds)
-
-
-def _others(experiment: Experiment, options: Options) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The choices, but for that of the traffic's knob."""
-    for name, values in _choices(experiment, options).items():
-        if options.knob is None or name != options.knob.field:
-            yield name, values
-
-
-def _varied(experiment: Experiment, options: Options) -> Iterator[Options]:
-    """The method as it is, and with one option changed."""
-    yield options
-    for name, values in _others(experiment, options):
-        for value in values:
-            if value != getattr(options, name):
-                yield from _valid(experiment, replace(options, **{name: value}))
-
-
-def _valid(experiment: Experiment, options: Options) -> list[Options]:
-    try:
-        experiment.alone(options)
-    except InputError:
-        return []
-    return [options]
-
-
-def _cheaper(experiment: Experiment, fitted: Options) -> Iterator[Options]:
-    """The choices of the knob that send less than this, the dearest first."""
-    knob = fitted.knob
-    if knob is None:
-        return
-    limit, values = knob.of(fitted), _choices(experiment, fitted).get(knob.field, ())
-    if knob.bytes:
-        values = tuple(limit / part for part in PARTS)
-    less = [v for v in values if v is not None and (v < limit if knob.more else v > limit)]
-    for value in sorted(less, reverse=knob.more):
-        yield from _valid(experiment, fitted.turned(value, experiment.alone(fitted).dim))
-
-
-def neighbours(experiment: Experiment, setting: Options, budget: float) -> tuple[Options, ...]:
-    """Neighbouring settings that fit: one option changed to the next of its choices."""
-    found = []
-    knob = setting.knob
-    for name, values in _others(experiment, setting):
-        for value in _next(values, getattr(setting, name)):
-            for other in _valid(experiment, replace(setting, **{name: value})):
-                fitted = fit(experiment, other, budget)
-                if fitted.options is not None:
-                    found += [fitted.options, *_not_dearer(other, fitted.options)]
-    if knob is not None:
-        fitted = fit(experiment, setting, budget)
-        if fitted.options is not None:
-            able = [fitted.options, *_cheaper(experiment, fitted.options)]
-            values = tuple(sorted({knob.of(each) for each in able}))
-            near = _next(values, knob.of(setting))
-            found += [each for each in able if knob.of(each) in near]
-    return tuple(each for each in dict.fromkeys(found) if each != setting)
-
-
-def _not_dearer(other: Options, fitted: Options) -> list[Options]:
-    """The setting with its knob as it was, if that sends less."""
-    knob = fitted.knob
-    if knob is None:
-        return []
-    here, most = knob.of(other), knob.of(fitted)
-    return [other] if (here < most if knob.more else here > most) else []
-
-
-def _next(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    """The choices next to this one; all others, if they have no order.
-
-    >>> _next((1, 2, 5, 10), 5), _next((1, 2, 5), 4), _next(("a", "b"), "a")
-    ((2, 10), (2, 5), ('b',))
-    """
-    if len(_numbers(values)) < len(values) or not isinstance(value, int | float):
-        return tuple(v for v in values if v != value)
-    below, above = sorted(v for v in values if v < value), sorted(v for v in values if v > value)
-    return (*below[-1:], *above[:1])
-
-
-def _numbers(values: tuple[Any, ...]) -> list[float]:
-    return [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-
-
-def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
-    """What every method may be given: coded values, a whitened basis, normalised LMS in it.
-
-    Values in four bits lose little to plain ones, so a basis comes with them.
-    """
-    wires: list[dict[str, Any]] = [{"wire": wire} for wire in WIRES]
-    if not experiment.learner.compiled or experiment.features.basis != "none":
-        return tuple(wires)
-    whitened = {"features": replace(experiment.features, basis="whitened")}
-    normalised = whitened | {"learner": nlms.Options()}
-    return tuple(basis | wire for basis in ({}, whitened, normalised) for wire in wires)
-
-
-def gifted(experiment: Experiment, options: Options, budget: float) -> tuple[Options, ...]:
-    """A setting with each gift: as it is, and at the budget."""
-    settings = list[Options]()
-    if not schema.companion(options, "Method").several:
-        return ()  # one trial of it takes as long as ten of another method
-    for gift in gifts(experiment):
-        if any(getattr(options, name) is not None for name in gift):
-            continue  # it has its own
-        for given in _valid(experiment, replace(options, **gift)):
-            fitted = fit(experiment, given, budget)
-            if fitted.options is not None and fitted.cost.share <= EXACT * budget:
-                settings += [fitted.options, *_not_dearer(given, fitted.options)]
-    return tuple(dict.fromkeys(settings))
-
-
-def edges(experiment: Experiment, options: Options) -> tuple[str, ...]:
-    """Options at the end of their choices, where the next value might be better.
-
-    Not those that end by nature, at 1 or D, nor the knob, which ends at the budget.
-    """
-    dim, found = experiment.alone(options).dim, []
-    for name, values in _choices(experiment, options).items():
-        value, knob, numbers = getattr(options, name), options.knob, _numbers(values)
-        if value not in numbers or len(numbers) < 2 or value in (0, 1, dim):
-            continue
-        low, high = value == min(numbers), value == max(numbers)
-        if knob is not None and knob.field == name:  # its other end is the budget's
-            low, high = low and knob.more, high and not knob.more
-        found += [name] * (low or high)
-    return tuple(found)

@@ -1,20 +1,25 @@
 """The search for settings: trials on other seeds, all in a few runs, the better ones in more.
 
-It is successive halving. Every run has the whole length, so that nobody is judged by how fast it
-starts. Steps are on a geometric grid that grows until the best of them is inside it. The lowest
-error and the fewest bytes to a target are two searches, because they have different winners.
+It is successive halving with sweeps: a sweep tries the settings next to the best, with one option
+changed, and changes of the sweep before together. Every run has the whole length, so that nobody is
+judged by how fast it starts. Steps are on a geometric grid that grows until the best of them is
+inside it. The lowest error and the fewest bytes to a target are two searches, because they have
+different winners.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from psofed.compare.budget import bare, neighbours, pilot_rounds, reference_bytes
+from psofed.compare import lattice
+from psofed.compare.budget import pilot_rounds, reference_bytes
+from psofed.compare.lattice import bare
 from psofed.core.native import Array
 from psofed.curves import STEADY_SHARE, Curves, to_db
 from psofed.experiment import Experiment
@@ -81,13 +86,13 @@ class Scored:
 class Pilot:
     """Runs on other seeds, computed by `workers`; every trial sees the same draws."""
 
-    def __init__(self, experiment: Experiment, budget: float, workers: Pool) -> None:
+    def __init__(self, experiment: Experiment, allowed: float, workers: Pool) -> None:
         rounds = pilot_rounds(experiment, experiment.rounds)
         self.experiment = replace(
             experiment, seed=SEED + experiment.seed, rounds=rounds,
             evaluate_every=max(rounds // MARKS, 1),
         )  # fmt: skip
-        self.budget, self.workers, self.target = budget, workers, -np.inf
+        self.budget, self.workers, self.target = allowed, workers, -np.inf
         self.reference = reference_bytes(experiment) * rounds
 
     def scores(self, trials: Sequence[Options], runs: int, report: OnPart) -> list[Scored]:
@@ -140,6 +145,7 @@ AIMS: tuple[Aim, ...] = ("error", "bytes")
 ABOUT = 1.02  # where bytes depend on the data, a budget is met about so well
 SMALLEST, LARGEST = 1e-6, 1e4  # steps at which a grid stops growing
 ROOT = 2**0.5
+GROWTH = 3
 
 
 class Rung(NamedTuple):
@@ -149,18 +155,18 @@ class Rung(NamedTuple):
     keep: int  # settings of each method and aim
     around: tuple[float, ...]  # steps to try, over the best so far; none: the grid of the learner
     apart: float  # from one step to the next, where the grid grows
-    near: bool = False  # it tries the settings next to the best, in the runs of the rung before
+    near: bool = False  # a sweep: the settings next to the best, in the runs of the rung before
+
+    @property
+    def growth(self) -> Iterable[int]:
+        """How often a grid may grow: in a sweep a few times, else until the best is inside."""
+        return range(GROWTH) if self.near else count()
 
 
-PLAIN = (
-    Rung(2, 3, (), 2.0),
-    Rung(2, 3, (1 / ROOT, 1.0, ROOT), ROOT, near=True),
-    Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
-)
-GIFTED = (
-    Rung(2, 2, (0.5, 1.0, 2.0), 2.0),
-    Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
-)
+SWEEP = Rung(2, 3, (1.0,), 2.0, near=True)
+LAST = Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT)
+PLAIN = (Rung(2, 3, (), 2.0), SWEEP, SWEEP, LAST)
+GIFTED = (Rung(2, 3, (0.5, 1.0, 2.0), 2.0), SWEEP, SWEEP, SWEEP, SWEEP._replace(keep=2), LAST)
 
 
 class Winner(NamedTuple):
@@ -183,24 +189,24 @@ class Search:
     """The best settings of several methods, each named by its title."""
 
     def __init__(
-        self, pilot: Pilot, report: Callable[..., OnPart], name: str, rungs: Sequence[Rung] = PLAIN
+        self, pilot: Pilot, report: Callable[..., OnPart], name: str, gifted: bool = False
     ) -> None:
-        self.pilot, self.report, self.name, self.rungs = pilot, report, name, rungs
+        self.pilot, self.report, self.name, self.gifted = pilot, report, name, gifted
         self.known: dict[Options, list[Scored]] = {}  # of these runs, by setting
 
     def best(
         self,
         contestants: Mapping[Who, Sequence[Options]],
-        first: Mapping[Who, float | None] | None = None,
+        first: Mapping[Who, Options] | None = None,
     ) -> dict[Who, Winner]:
         """The winner of each method for each aim; none of one that exceeds the budget.
 
-        `first` are steps around which the first rung searches, if it has no grid.
+        `first` have the steps around which the first rung searches, if it has no grid.
         """
         alive = {who: list(some) for who, some in contestants.items()}
-        best = dict(first or {})
-        for i, rung in enumerate(self.rungs, 1):
-            name = f"{self.name}, {i} of {len(self.rungs)}"
+        best, rungs = dict(first or {}), GIFTED if self.gifted else PLAIN
+        for i, rung in enumerate(rungs, 1):
+            name = f"{self.name}, {i} of {len(rungs)}"
             if rung.near:
                 alive = {who: [*some, *self._neighbours(some)] for who, some in alive.items()}
             else:
@@ -210,17 +216,19 @@ class Search:
             self._grow(alive, rung, name)
             alive = {who: self._ranked(who[1], some) for who, some in alive.items()}
             tops = {who: self._top(who[1], some[0]) for who, some in alive.items() if some}
-            best = {who: top.options.step for who, top in tops.items()}
+            best = {who: top.options for who, top in tops.items()}
         return {who: Winner(top, tuple(self.known[alive[who][0]])) for who, top in tops.items()}
 
     def _neighbours(self, some: Sequence[Options]) -> list[Options]:
-        """Settings next to the best: options that were varied one by one may go together."""
-        pilot = self.pilot
-        near = neighbours(pilot.experiment, some[0], pilot.budget) if some else ()
-        return [setting for setting in near if setting not in self.known]
+        """Settings next to the best, and the best with what was changed in the others."""
+        if not some:
+            return []
+        given = self.pilot.experiment, some[0], self.pilot.budget
+        near = lattice.neighbours(*given, gifted=self.gifted), lattice.crossed(*given, some[1:])
+        return [each for part in near for each in part if each not in self.known]
 
     def _steps(
-        self, alive: Mapping[Who, Sequence[Options]], rung: Rung, best: Mapping[Who, float | None]
+        self, alive: Mapping[Who, Sequence[Options]], rung: Rung, best: Mapping[Who, Options]
     ) -> Steps:
         """The steps to try with each setting that has none in these runs."""
         found: Steps = {}
@@ -231,27 +239,28 @@ class Search:
                     found.setdefault(setting, {}).update(dict.fromkeys(tried))
         return found
 
-    def _tried(self, setting: Options, rung: Rung, best: float | None) -> Iterable[float | None]:
+    def _tried(self, setting: Options, rung: Rung, best: Options | None) -> Iterable[float | None]:
         if not setting.steps:
             return (None,)
-        if not rung.around or best is None:
+        if not rung.around or best is None or best.step is None:
             return self._grid(setting)
-        return (_plain(best * factor) for factor in rung.around)
+        middle = best.step * lattice.slowed(setting) / lattice.slowed(best)
+        return (_plain(middle * factor) for factor in rung.around)
 
     def _grid(self, setting: Options) -> Iterator[float]:
-        """From the smallest step that is worth trying to the largest, each twice the last."""
+        """From the smallest step that is worth trying to the largest, each four times the last."""
         learner = self.pilot.experiment.learner if setting.learner is None else setting.learner
         step, last = learner.steps[0], learner.steps[-1]
         while step <= ROOT * last:
             yield _plain(step)
-            step *= 2
+            step *= 4
 
     def _measure(self, steps: Steps, runs: int, name: str) -> None:
         trials = [
             replace(setting, step=mu, average=averaged)
             for setting, some in steps.items()
             for mu in some
-            for averaged in ((False, True) if setting.serves else (False,))
+            for averaged in _averaged(setting)
         ]
         for score in self.pilot.scores(trials, runs, self.report(name, runs=True)):
             self.known.setdefault(bare(score.options), []).append(score)
@@ -271,28 +280,36 @@ class Search:
         return sorted(able, key=lambda setting: key(aim, self._top(aim, setting)))
 
     def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, name: str) -> None:
-        """More steps, until the best of each setting is none at the end."""
-        while True:
+        """More steps, until the best of each setting has a tried one next to it on either side."""
+        for _ in rung.growth:
             more: Steps = {}
             for (_, aim), some in alive.items():
                 for setting in some:
-                    if (step := self._beyond(aim, setting, rung.apart)) is not None:
+                    for step in self._missing(aim, setting, rung.apart):
                         more.setdefault(setting, {})[step] = None
             if not more:
                 return
             self._measure(more, rung.runs, name)
 
-    def _beyond(self, aim: Aim, setting: Options, apart: float) -> float | None:
-        """The step beyond the end of the grid, if the best stands there."""
+    def _missing(self, aim: Aim, setting: Options, apart: float) -> Iterator[float]:
+        """The steps `apart` from the best one, unless others as near were tried."""
         top = self._top(aim, setting)
         best, diverged = top.options.step, not isfinite(top.error)
         if best is None:
-            return None
+            return
         tried = [s for score in self.known[setting] if (s := score.options.step) is not None]
-        if best == max(tried) < LARGEST and not diverged:
-            return _plain(best * apart)
-        low = min(tried)  # where all have diverged, a smaller step has to be found
-        return _plain(low / apart) if (best == low or diverged) and low > SMALLEST else None
+        reach = apart * 1.01
+        low = min(tried) if diverged else best  # where all diverged, a smaller step has to be found
+        if low > SMALLEST and not any(low / reach <= step < low for step in tried):
+            yield _plain(low / apart)
+        if not diverged and best < LARGEST and not any(best < s <= best * reach for s in tried):
+            yield _plain(best * apart)
+
+
+def _averaged(setting: Options) -> tuple[bool, ...]:
+    """The last model and the average; of a control without a step, which has no noise, the last."""
+    able = setting.serves and (setting.steps or setting.role != "control")
+    return (False, True) if able else (False,)
 
 
 def _plain(step: float) -> float:

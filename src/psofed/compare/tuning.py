@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from psofed.compare import budget
+from psofed.compare import budget, lattice
 from psofed.compare.budget import Cost
 from psofed.compare.search import (
     AIMS,
-    GIFTED,
     Aim,
     OnPart,
     Pilot,
@@ -91,8 +90,8 @@ def tune(
         _check_steps(experiment)
     fitting, left_out, on_part = {}, [], report("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
-        base = options if how == "none" else budget.bare(options)
-        settings, why = budget.settings(experiment, base, allowed, how != "none")
+        base = options if how == "none" else lattice.bare(options)
+        settings, why = lattice.settings(experiment, base, allowed, how != "none")
         if settings:
             fitting[title] = settings
         else:
@@ -146,16 +145,16 @@ def _gifted(
 ) -> dict[Who, Winner]:
     """The methods that are better with a gift than without, or affordable only with it."""
     on_part, found = report("fitting gifts to the budget"), dict[Who, Sequence[Options]]()
-    steps: dict[Who, float | None] = {}
+    bases: dict[Who, Options] = {}
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
         for aim in AIMS:
             who = title, aim
             best = winners[who].score.options if who in winners else options
-            settings = budget.gifted(experiment, budget.bare(best), pilot.budget)
+            settings = lattice.gifted(experiment, lattice.bare(best), pilot.budget)
             if settings:
-                found[who], steps[who] = settings, best.step
+                found[who], bases[who] = settings, best
         on_part(i + 1, len(experiment.methods))
-    better = Search(pilot, report, "tuning with gifts", GIFTED).best(found, steps)
+    better = Search(pilot, report, "tuning with gifts", gifted=True).best(found, bases)
     return {who: winner for who, winner in better.items() if _helped(who, winner, winners)}
 
 
@@ -177,7 +176,7 @@ def _entries(
         tried = (Trial(s.options.step, s.options.average, s.error, s.bytes) for s in trials)
         yield Entry(
             options, sent._replace(share=score.share), options.step, tuple(tried), (aim,), gifted,
-            budget.edges(experiment, options),
+            lattice.edges(experiment, options),
         )  # fmt: skip
 
 

@@ -99,14 +99,14 @@ class Paced(Common):
     """Options with E, the rounds of a block, which sets the traffic of FedAvg and its variants."""
 
     knob: ClassVar[Knob | None] = Knob(
-        "local_steps", more=False, most=lambda dim, rounds: max(rounds // 20, 1),
+        "local_steps", more=False, most=lambda dim, rounds: rounds,
         beyond="would exchange models less than every {} rounds",
     )  # fmt: skip
     local_steps: int
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
-        """E, up to a twentieth of the rounds."""
+        """E, up to the whole run."""
         return {"local_steps": steps(rounds)}
 
     @property
@@ -116,8 +116,8 @@ class Paced(Common):
 
 
 def steps(rounds: int) -> tuple[int, ...]:
-    """E to try: a run has at least 20 blocks, if it has 20 rounds."""
-    return geometric(1, rounds // 20)
+    """E to try, each four or five times the one before; a search also tries what is between."""
+    return tuple(E for p in range(5) for E in (100**p, 5 * 100**p, 20 * 100**p) if rounds >= E)
 
 
 def at_least_one(options: Any, *fields: str) -> None:

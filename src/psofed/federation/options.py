@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from psofed.errors import InputError
@@ -16,7 +17,7 @@ from psofed.federation.schema import Named, inside
 
 Learns = Literal["any", "descending", "linear"]
 Coded = Literal["", "down", "both"]
-Wire = Literal["float32", "float16", "4 bit", "2 bit"]
+Wire = Literal["float32", "float16", "8 bit", "6 bit", "5 bit", "4 bit", "3 bit", "2 bit"]
 
 # The client's memory moves when it answers, the server's when it folds the answer.
 LOST = "after a lost answer its two ends no longer agree on what travelled last"
@@ -53,6 +54,32 @@ def geometric(least: int, most: int) -> tuple[int, ...]:
     return tuple(value for value in series if least <= value <= most) or (least,)
 
 
+@dataclass(frozen=True)
+class ServerStep:
+    """The table [methods.server]: the server moves with momentum, or by Adam's rule.
+
+    The equations are in stages/server_step.py. Momentum multiplies the step by up to 1/(1 - beta).
+    """
+
+    rule: Literal["momentum", "adam"] = "momentum"
+    beta: float = 0.9  # what is kept of the directions of earlier rounds
+    rate: float = 0.01  # of Adam, whose steps do not grow with those of clients
+    second: float = 0.99  # beta_2 of Adam
+    tau: float = 1e-3  # of Adam: changes far below it are not scaled up
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "rate", "tau")
+        for name in ("beta", "second"):
+            kept = 0 <= getattr(self, name) < 1
+            schema.require(self, name, kept, "use 0 (nothing is kept) to 1, below 1")
+
+    def describe(self) -> str:
+        """The rule in short."""
+        adam = self.rule == "adam"
+        return f"Adam {self.rate:g}" if adam else f"momentum {self.beta:g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Common(schema.Named):
     """The options of every method: a step, averaging at the server, a label, a policy, a model.
@@ -85,6 +112,7 @@ class Common(schema.Named):
     exempt: ClassVar[tuple[str, ...]] = ()
     step: float | None = None  # mu of this method; not set: the experiment's
     average: bool = False  # judge a weighted mean of the server's late models
+    server: ServerStep | None = None  # the server's own step; not set: w moves as the fold says
     label: str = ""  # the title in tables and figures; not set: made from the options
     policy: policies.Options | None = None  # who takes part; not set: a uniform cohort
     features: Features | None = None  # from inputs to D numbers; not set: the experiment's
@@ -103,12 +131,17 @@ class Common(schema.Named):
             "policy": schema.reader("psofed.policies"),
             "features": feature_table.read,
             "learner": schema.reader("psofed.learners"),
+            "server": schema.section(partial(schema.build, ServerStep)),
         }
 
     def to_table(self) -> dict[str, Any]:
         """What is set, as plain values."""
-        plain = schema.values(replace(self, features=None))
-        return plain if self.features is None else plain | {"features": self.features.to_table()}
+        plain = schema.values(replace(self, features=None, server=None))
+        if self.features is not None:
+            plain["features"] = self.features.to_table()
+        if self.server is not None:
+            plain["server"] = schema.values(self.server)
+        return plain
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -166,7 +199,8 @@ class Common(schema.Named):
 
     def title(self) -> str:
         """The name in tables and figures."""
-        own = (each for each in (self.policy, self.features, self.learner) if each is not None)
+        given = (self.server, self.policy, self.features, self.learner)
+        own = (each for each in given if each is not None)
         parts = [self.describe(), *([self.wire] if self.wire else [])]
         parts += [each.describe() for each in own]
         return self.label or ", ".join(parts + ["averaged"] * self.average)
@@ -206,6 +240,16 @@ class Common(schema.Named):
         if self.differs and self.policy.scores == "client":
             found = f"is {self.policy.name}, but differences need an upload from every member"
             raise InputError("policy", found, "use another policy, or a wire without differences")
+
+    def check_server(self) -> None:
+        """Refuse a step of the server's own where a fold takes none."""
+        if self.server is None:
+            return
+        if not isinstance(self.server, ServerStep):
+            raise InputError("server", f"is {self.server!r}", "use psofed.methods.ServerStep")
+        if not (self.serves and self.steps):
+            found = f"is given, but the server of {self.name} takes no step from w to w"
+            raise InputError("server", found, "leave it out")
 
     def check_wire(self) -> None:
         """Refuse a form of values where messages have none."""

@@ -1,5 +1,6 @@
 """The names of this package: `__init__.py` finds them here, and so do type checkers."""
 
+from psofed.federation.options import ServerStep as ServerStep
 from psofed.methods.centralised import Centralised as Centralised
 from psofed.methods.fedavg import FedAvg as FedAvg
 from psofed.methods.local import Local as Local

@@ -46,6 +46,8 @@ Options = Centralised
 class Method(Plain):
     """Eq. (3) minimised by one learner that sees the samples of all clients."""
 
+    exact = True  # a message is one sample, as it is
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.sequential = options.form == "sequential"

@@ -107,7 +107,7 @@ def _notes(c: Comparison) -> Iterator[str]:
         )
     most = max(entry.cost.setup for entry in entries)
     yield f"Before round 0 a seed goes to all clients: {most} B, once; not counted above."
-    pilots = ", ".join(str(rung.runs) for rung in PLAIN[:-1])
+    pilots = ", ".join(dict.fromkeys(str(rung.runs) for rung in PLAIN[:-1]))
     searched = SEARCHED.format(pilots=pilots, last=PLAIN[-1].runs)
     yield "Steps are not tuned." if c.tuning == "none" else searched
     ends = [f"{titles[j]} ({', '.join(e.edges)})" for j, e in enumerate(entries) if e.edges]

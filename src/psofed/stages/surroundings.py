@@ -26,6 +26,7 @@ from psofed.stages.mix import Mixed, MixOptions
 from psofed.stages.noise import Clipped, Noise, noise_of, overwritten
 from psofed.stages.privacy import Privacy
 from psofed.stages.selection import Selected
+from psofed.stages.server_step import Stepping
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,6 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
         cohorts = UniformCohorts(task.seeds, task.clients, policy.size)
         task = replace(task, cohorts=cohorts)
     method = _coded(options, task)
-    if options.average:
-        method = Average(method)
     method = _private(method, options, around)
     if around.mix is not None:
         method = Mixed(method, around.mix)
@@ -68,7 +67,15 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
         method = Check(method, around.check)
     if policy is not None:
         method = Selected(method, policy)
-    return _defended(method, around, defence)
+    defended = None
+    if defence is not None:
+        setting = defences.Setting(task.clients, task.places, task.dim, task.cohorts.size)
+        method = defended = Defended(method, defences.bind(defence, setting))
+    if options.server is not None:
+        method = Stepping(method, options.server)
+    if options.average:
+        method = Average(method)
+    return _attacked(method, around, defended)
 
 
 def plain(options: Options, task: Task) -> Method:
@@ -105,13 +112,9 @@ def _private(method: Method, options: Options, around: Surroundings) -> Method:
     return Masked(method, privacy) if privacy.masks else method
 
 
-def _defended(method: Method, around: Surroundings, defence: defences.Options | None) -> Method:
-    """The method with the defence, and with the attack of the malicious clients."""
-    task, defended = method.task, None
-    if defence is not None:
-        setting = defences.Setting(task.clients, task.places, task.dim, task.cohorts.size)
-        method = defended = Defended(method, defences.bind(defence, setting))
-    attack = attack_in(around.attack, task)
+def _attacked(method: Method, around: Surroundings, defended: Defended | None) -> Method:
+    """The method with the attack of the malicious clients, who may know the defence."""
+    attack = attack_in(around.attack, method.task)
     if attack is None or attack.options.on != "values":
         return method
     return Attacked(method, attack, defended)

@@ -136,6 +136,7 @@ class Plan:
                 schema.check(options, skip=("policy",))
                 schema.positive(options, "step")
                 options.check_wire()
+                options.check_server()
                 options.check(self.dim, 10**9)
                 if options.gapless:
                     found = (

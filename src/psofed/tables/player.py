@@ -266,7 +266,7 @@ def supports(method: Method) -> bool:
     test pins them to `round.play`.
     """
     kind, plain = type(method), cast(Any, method)
-    means = kind in POOL and not plain.sequential and "w" in method.server()
+    means = kind in POOL and plain.exact and not plain.sequential and "w" in method.server()
     return (kind in EXCHANGE or means) and method.task.learner.lms and native.available()
 
 

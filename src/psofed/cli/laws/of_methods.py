@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,8 +278,11 @@ def executors_agree(options: Options) -> None:
 
 @applies(lambda options: "" if fits(options, ANY) else "it takes no policy")
 def folds_are_linear(options: Options) -> None:
-    """A fold is linear in the weights, and leaves the model where they are zero."""
-    method, draws = prepare(small(options))
+    """A fold is linear in the weights, and leaves the model where they are zero.
+
+    A step of the server's own comes after it.
+    """
+    method, draws = prepare(small(replace(options, server=None)))
     moved = False
     for one in _exchanges(method, draws):
         if not rounds.closes(method, one.n):

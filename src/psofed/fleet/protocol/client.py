@@ -187,7 +187,7 @@ class Client:
         for each, z, label in zip(x, self.method.task.features(x), y, strict=True):
             self._compare(each, z, label)  # how far off the answers were is known already
         x, y = (np.concatenate(both) for both in zip(self.waiting, (x, y), strict=True))
-        most = 1 if self.relays else MOST_WAITING  # one is sent at a contact
+        most = self.method.pace if self.relays else MOST_WAITING  # what is sent at a contact
         self.passed += max(len(y) - most, 0)
         self.waiting = x[-most:], y[-most:]
 

@@ -90,12 +90,8 @@ def data(experiment: psofed.Experiment, task: Any) -> tuple[Array, Array, Array,
 
 
 def windows(method: Any, clients: int) -> Windows:
-    """The windows of a method; drawn for all clients at once where the schedule can."""
+    """The windows of a method, of all clients."""
     schedule = method.schedule
     common = getattr(schedule, "coordinated", True)  # Online-Fed's schedule has one row
     ids = np.arange(1 if common else clients)
-    if hasattr(schedule, "initial"):
-        start = schedule.initial(ids)
-    else:
-        start = np.stack([schedule.entries(int(k), 0) for k in ids])
-    return Windows(start, schedule.shift, method.idle, float(method.step))
+    return Windows(schedule.entries(ids, 0), schedule.shift, method.idle, float(method.step))

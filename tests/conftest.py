@@ -128,58 +128,16 @@ def installed(name):
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def gcc():
-    """The path of a C compiler."""
-    return installed("gcc")
+def program(name):
+    """A fixture: the path of a program."""
+    return pytest.fixture(scope="session", name=name)(lambda: installed(name))
 
 
-@pytest.fixture(scope="session")
-def clang():
-    """The path of another one."""
-    return installed("clang")
-
-
-@pytest.fixture(scope="session")
-def arm_gcc():
-    """The path of a C compiler for microcontrollers."""
-    return installed("arm_gcc")
-
-
-@pytest.fixture(scope="session")
-def qemu_arm():
-    """The path of an emulated microcontroller."""
-    return installed("qemu_arm")
-
-
-@pytest.fixture(scope="session")
-def mosquitto():
-    """The path of the broker, for a test that starts it in its own way."""
-    return installed("mosquitto")
-
-
-@pytest.fixture(scope="session")
-def mosquitto_sub():
-    """The path of a client that prints what it hears."""
-    return installed("mosquitto_sub")
-
-
-@pytest.fixture(scope="session")
-def openssl():
-    """The path of the program that makes and verifies certificates."""
-    return installed("openssl")
-
-
-@pytest.fixture(scope="session")
-def promtool():
-    """The path of the program that checks rules for alerts."""
-    return installed("promtool")
-
-
-@pytest.fixture(scope="session")
-def systemd_analyze():
-    """The path of the program that judges units."""
-    return installed("systemd_analyze")
+# Compilers of C, here and for microcontrollers, and one of these, emulated; the broker and a client
+# that prints what it hears; what makes certificates, and what checks rules for alerts and units.
+gcc, clang, arm_gcc, qemu_arm = map(program, ("gcc", "clang", "arm_gcc", "qemu_arm"))
+mosquitto, mosquitto_sub = map(program, ("mosquitto", "mosquitto_sub"))
+openssl, promtool, systemd_analyze = map(program, ("openssl", "promtool", "systemd_analyze"))
 
 
 @pytest.fixture

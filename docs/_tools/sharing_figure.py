@@ -49,8 +49,8 @@ def _text(x: float, y: float, words: str, style: str = "") -> str:
 
 def _round(n: int, schedule: Rotating, cohort: list[int]) -> str:
     x = LEFT + n * (DIM * CELL + GAP)
-    down = {k: set(schedule.entries(k, n).tolist()) for k in cohort}
-    up = {k: set(schedule.entries(k, n + 1).tolist()) for k in cohort}
+    down = {k: set(schedule.entries(np.array([k]), n)[0].tolist()) for k in cohort}
+    up = {k: set(schedule.entries(np.array([k]), n + 1)[0].tolist()) for k in cohort}
     parts = [_text(x, 28, f"round {n}", "head")]
     parts.append(_text(x, 46, f"selected: {' and '.join(map(str, cohort))}", "small"))
     parts.append(_bar(x, 0, set().union(*down.values()), set().union(*up.values())))

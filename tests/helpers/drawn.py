@@ -85,16 +85,20 @@ def agree(transcribed, simulated):
 
 def windows(world, options):
     """S_{k,n} as a function of k and n: of what was drawn, or turned from the first one on."""
-    entries = world.method.schedule.entries
+    schedule = world.method.schedule
+
+    def entries(k, n):
+        return schedule.entries(np.array([k]), n)[0].tolist()
+
     size, shared = world.z.shape[-1], options.shared
     if options.mask == "groups":
         groups = [[i % size for i in range(f, f + shared)] for f in range(0, size, shared)]
-        first = [groups.index(entries(k, 0).tolist()) for k in range(K)]
+        first = [groups.index(entries(k, 0)) for k in range(K)]
         if options.selection == "stochastic":
-            return lambda k, n: groups[groups.index(entries(k, n).tolist())]
+            return lambda k, n: groups[groups.index(entries(k, n))]
         return lambda k, n: groups[(first[k] + n) % len(groups)]
     if options.selection == "stochastic":
-        return lambda k, n: entries(k, n).tolist()
+        return entries
     shift = shared if options.mask == "block" else 1
     shift = shift if options.shift is None else options.shift
-    return lambda k, n: [(i + shift * n) % size for i in entries(k, 0).tolist()]
+    return lambda k, n: [(i + shift * n) % size for i in entries(k, 0)]

@@ -58,8 +58,10 @@ def test_what_is_drawn_ahead_is_what_each_client_draws(coordinated):
         for n in (0, 1, 31, 32, 33, 90, 2, 3):
             members = cohorts.cohort(n)
             for k in (members, members[:2], members[1:]):
-                assert ahead(k, n).tolist() == [schedule.entries(i, n).tolist() for i in k.tolist()]
+                assert ahead(k, n).tolist() == [
+                    schedule.entries(i, n)[0].tolist() for i in k[:, None]
+                ]
         others = np.array([k for k in range(9) if k not in cohorts.cohort(5)])
         assert ahead(others, 5).tolist() == [
-            schedule.entries(i, 5).tolist() for i in others.tolist()
+            schedule.entries(i, 5)[0].tolist() for i in others[:, None]
         ]

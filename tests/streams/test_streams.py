@@ -249,6 +249,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::psofed.PsofedWarning")  # windows are correlated in time
 @pytest.mark.parametrize("name", LINEAR)
 def test_learning_test_set_floor_and_theory_have_the_same_f(name):
     """Without noise, and with features that span f, all errors vanish; with another f, none does."""

@@ -18,16 +18,15 @@ MOST = 2**16  # clients whose masks are kept as a table
 AHEAD, NUMBERS = 32, 2**18  # rounds that are drawn at once, and numbers
 PART = 1024  # members of cohorts that are drawn at once
 KEPT = 8  # such parts that are remembered
-Who = int | Indices  # one client, or several at once
 
 
 class Schedule(Protocol):
     """`entries(k, n)`: the positions of the ones of S_{k,n}.
 
-    `k` and `n` may be arrays, which broadcast: there is one row of positions for each pair.
+    `k` are clients [..., s], `n` a round, or rounds that broadcast: a row of positions for each.
     """
 
-    def entries(self, k: Who, n: Any) -> Indices: ...
+    def entries(self, k: Indices, n: Any) -> Indices: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +35,15 @@ class Rotating:
 
     `masks` has one row per client, or a single row that all share (coordinated).
 
-    >>> Rotating(masks=np.array([[0, 3]]), shift=2, dim=5).entries(k=7, n=1).tolist()
-    [2, 0]
+    >>> Rotating(masks=np.array([[0, 3]]), shift=2, dim=5).entries(k=np.array([7]), n=1).tolist()
+    [[2, 0]]
     """
 
     masks: Indices
     shift: int
     dim: int
 
-    def entries(self, k: Who, n: Any) -> Indices:
+    def entries(self, k: Indices, n: Any) -> Indices:
         return rotated(self.masks[k * 0 if len(self.masks) == 1 else k], self.shift, n, self.dim)
 
 
@@ -82,16 +81,8 @@ class Sequential:
         offset = np.atleast_2d(offset)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
-    def entries(self, k: Who, n: Any) -> Indices:
-        mask = self._mask(k) if isinstance(k, int) else self._masks(k)
-        return rotated(mask, self.shift, n, self.dim)
-
-    def _mask(self, k: int) -> Indices:
-        """S_{k,0}."""
-        row = 0 if self.coordinated else k
-        if row not in self._drawn:
-            self._drawn[row] = self.initial(row)[0]
-        return self._drawn[row]
+    def entries(self, k: Indices, n: Any) -> Indices:
+        return rotated(self._masks(k), self.shift, n, self.dim)
 
     def _masks(self, k: Indices) -> Indices:
         """S_{k,0} for each of several clients, from a table of all clients up to the last."""
@@ -99,7 +90,10 @@ class Sequential:
             k = k * 0
         rows = int(k.max(initial=0)) + 1
         if rows > MOST and isinstance(self.seeds.run, int):
-            masks = np.array([self._mask(one) for one in k.ravel().tolist()])
+            for one in k.ravel().tolist():
+                if one not in self._drawn:
+                    self._drawn[one] = self.initial(one)[0]
+            masks = np.array([self._drawn[one] for one in k.ravel().tolist()])
             return masks.reshape(*k.shape, self.shared)
         if not self._table or self._table[0].shape[-2] < rows:
             self._table[:] = [self.initial(np.arange(2 * rows))]
@@ -128,7 +122,7 @@ class Stochastic:
             return drawn
         return np.ascontiguousarray(np.broadcast_to(drawn, (*shape, self.shared)))
 
-    def entries(self, k: Who, n: Any) -> Indices:
+    def entries(self, k: Indices, n: Any) -> Indices:
         return self.draw(k, n)
 
 
@@ -139,15 +133,15 @@ class Groups:
     If M does not divide D, the last group is filled up with the first entries: all have M.
 
     >>> in_turn = Rotating(np.array([[0]]), shift=1, dim=3)
-    >>> Groups(in_turn, dim=5, shared=2).entries(0, 2).tolist()
-    [4, 0]
+    >>> Groups(in_turn, dim=5, shared=2).entries(np.array([0]), 2).tolist()
+    [[4, 0]]
     """
 
     turns: Schedule  # of one group of ceil(D/M)
     dim: int
     shared: int
 
-    def entries(self, k: Who, n: Any) -> Indices:
+    def entries(self, k: Indices, n: Any) -> Indices:
         first: Indices = self.shared * self.turns.entries(k, n)  # [..., 1]
         return (first + np.arange(self.shared)) % self.dim
 
@@ -293,8 +287,8 @@ class Ahead:
     of round n, `draw` is called directly.
 
     >>> tens = Ahead(lambda k, n: 10 * k + n, GivenCohorts(()), count=1)
-    >>> tens(3, 7)
-    37
+    >>> tens(np.array([3, 4]), 7).tolist()
+    [37, 47]
     """
 
     def __init__(
@@ -308,9 +302,9 @@ class Ahead:
             self.rounds = min(max(NUMBERS // max(cohorts.size * count, 1), 1), AHEAD)
         self.first, self.members, self.drawn = 0, np.empty((0, 0), np.intp), np.empty(0)
 
-    def __call__(self, k: Who, n: int) -> NDArray[Any]:
-        """The draws of one client, or of several as rows. Do not change them."""
-        if isinstance(k, int) or not self.rounds:
+    def __call__(self, k: Indices, n: int) -> NDArray[Any]:
+        """The draws of clients, as rows. Do not change them."""
+        if not self.rounds:
             return self.draw(k, n)
         if not self.first <= n < self.first + len(self.members):
             self._fill(n)

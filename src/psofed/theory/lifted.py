@@ -226,11 +226,14 @@ def functions(clients: int, dim: int) -> int:
 
 
 def chains(experiment: Experiment, task: Task, moments: Moments) -> tuple[Chain, ...] | None:
-    """The clients' chains, if inputs are windows of AR(1) series and the system is small."""
+    """The clients' chains, if inputs are windows of AR(1) series and the system is small.
+
+    Where |z| has no bound, no polynomials of the state are enough.
+    """
     stream, count = experiment.stream, functions(task.clients, task.dim)
     if not isinstance(stream, Synthetic) or type(stream.source) is not Autoregressive:
         return None
-    if not count or stream.taps > MOST_TAPS:
+    if not count or stream.taps > MOST_TAPS or experiment.features.longest is None:
         return None
     laws, made = stream.laws(task.seeds, moments.clients), []
     for k, (theta, mean, variance, _) in enumerate(zip(*laws, strict=True)):

@@ -38,7 +38,7 @@ TESTS_RAISED = {  # capability: lines
     "a federation of streams from Python, in pipelines of River and in parts": 352,
     "Python warns; classes have their names, options their help, guesses an answer": 150,
     "clients with unequal amounts of data; systems without POSIX": 140,
-    "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 201,
+    "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 203,
 }
 VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}

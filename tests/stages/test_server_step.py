@@ -8,8 +8,9 @@ import pytest
 
 from helpers.battery import METHODS, same, small
 from helpers.drawn import D, agree, drawn, federated
-from psofed import Experiment, InputError, ServerStep, read
+from psofed import Experiment, InputError, read
 from psofed.cli.laws.drivers import prepare
+from psofed.federation.options import ServerStep
 from psofed.methods import fedavg, psofed
 
 EVERY = 3

@@ -280,7 +280,7 @@ def damaged(scene: Scene, who: str) -> Story:
     refused = scene.fleet.start(who, "--set", "on_damage=stop")
     yield Sign("exit code 3", lambda: refused.poll() == 3)
     scene.fleet.kill(who)
-    anew = scene.said(who, "beginning anew"), scene.said("server", "without state: client ", who)
+    anew = scene.said(who, "starting over"), scene.said("server", "without state: client ", who)
     scene.fleet.start(who)
     yield from anew
     yield Sign("alarm blank", scene.alarm("blank"))

@@ -4,6 +4,7 @@ import pickle
 import re
 import subprocess
 import sys
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -341,3 +342,43 @@ def test_a_federation_begins_with_nobody():
         fed.learn_one(f"client {i % 7}", [i % 3, 1], i % 3)
     assert len(fed.clients) == 7
     assert fed.predict_one("client 5", [2, 1]) == pytest.approx(2, abs=0.3)
+
+
+def test_what_is_no_sample_is_refused_and_changes_nothing():
+    fed = psofed.Federation(2, ["m"], features=psofed.Features(dim=8))
+    wrong = ["ab", [1, "a"], [1 + 1j, 2], np.ma.masked_array([1, 2], [0, 1]), [10**400, 1],
+             np.array(["2024"] * 2, "M8[D]"), {"tmp": np.nan, "hum": 1}]  # fmt: skip
+    for x in wrong:
+        with pytest.raises(psofed.InputError, match=r"^x is"):
+            fed.learn_one("m", x, 1.0)
+    for y in (np.ma.masked, np.nan, 1j, [1, 2], 10**400):
+        with pytest.raises(psofed.InputError, match=r"^y is"):
+            fed.learn_one("m", [1, 2], y)
+    fed.learn_one(np.int64(3), {"temp": 1, "hum": 0}, 1.0)
+    assert fed.clients == ["m", 3]
+    assert fed.predict_one("m", {"hum": 0, "temp": 1}) == fed.predict_one("m", [1, 0])
+    row = namedtuple("Row", "hum temp")(0, 1)
+    assert fed.predict_one("m", row) == fed.predict_one("m", [1, 0])
+    nameless = psofed.Federation(2, ["m"], features=psofed.Features(dim=8))
+    nameless.learn_one("m", [1, 0], 1.0)
+    with pytest.raises(psofed.InputError, match="earlier samples had none"):
+        nameless.predict_one("m", {"b": 0, "a": 1})
+
+
+def test_samples_before_a_first_contact_are_counted(tmp_path):
+    fed = psofed.Federation(1, range(8), cohort=1, features=psofed.Features(dim=8))
+    for i in range(40):
+        fed.learn_one("new" if i % 2 and i > 9 else i % 8, [i / 40], 1.0)
+    learned = int(repr(fed).split(" clients, ")[1].split()[0])
+    assert 0 < fed.early == 40 - learned
+    assert f"{fed.early} of newcomers not learned" in repr(fed)
+    fed.save(tmp_path / "fed")
+    assert psofed.Federation.load(tmp_path / "fed").early == fed.early
+
+
+def test_nobody_leaves_for_ever_where_fleets_cannot_change():
+    fed = psofed.Federation(1, ["a", "b"], psofed.methods.Local(), features=psofed.Features(dim=8))
+    fed.learn_one("a", [1], 1.0)
+    with pytest.raises(psofed.InputError, match="neither join nor leave"):
+        fed.leave("a")
+    fed.learn_one("a", [1], 1.0)

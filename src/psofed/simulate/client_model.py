@@ -28,20 +28,25 @@ class Inputs:
 
     count: int
     names: tuple[str, ...] = ()
+    nameless: bool = False  # whether a sample was learned that had no names
 
-    def read(self, x: Any, dtype: str) -> Array:
-        """x [1, L] of an array, or of a dict or row with names; the first one says which."""
+    def read(self, x: Any, dtype: str, learned: bool = False) -> Array:
+        """x [1, L] of an array, or of a dict or row with names; the first one `learned` says which
+        name is where."""
+        names: tuple[str, ...] = ()
+        if hasattr(x, "_fields"):
+            x = x._asdict()
         if hasattr(x, "keys"):
-            x = self._ordered({str(key): x[key] for key in x.keys()})  # noqa: SIM118
-        try:
-            found = np.asarray(x, dtype).reshape(1, -1)
-        except (TypeError, ValueError):
-            raise InputError("x", f"is {x!r:.60}", "give numbers") from None
+            names = tuple(str(key) for key in x.keys())  # noqa: SIM118
+            x = self._ordered(dict(zip(names, (x[key] for key in x.keys()), strict=True)))  # noqa: SIM118
+        found = _numbers("x", x, dtype).reshape(1, -1)
         if found.shape[1] != self.count or np.size(x) != self.count:
             have = f"has {np.size(x)} numbers" if np.ndim(x) else f"is {x!r}, one number"
             raise InputError("x", have, f"give {self.count}, one for each input")
         if not np.isfinite(found).all():
             raise InputError("x", f"is {x!r:.60}", "give finite numbers, or leave the sample out")
+        if learned:
+            self.names, self.nameless = self.names or names, self.nameless or not names
         return found
 
     def _ordered(self, row: Mapping[str, Any]) -> list[Any]:
@@ -49,7 +54,10 @@ class Inputs:
             if len(row) != self.count:
                 found = f"has {len(row)} numbers: {', '.join(row)}"
                 raise InputError("x", found, f"give {self.count}, one for each input")
-            self.names = tuple(row)
+            if self.nameless:
+                right = "give numbers in their order, or name the inputs at first"
+                raise InputError("x", "has names, but earlier samples had none", right)
+            return [*row.values()]
         for name in row:
             if name not in self.names:
                 raise InputError("x", f"has {name!r}", nearest(name, [*self.names]))
@@ -59,14 +67,27 @@ class Inputs:
         return [row[name] for name in self.names]
 
 
-def label(y: Any, dtype: str) -> Array:
-    """y [1]."""
+def _numbers(field: str, value: Any, dtype: str, right: str = "give numbers") -> Array:
+    """What a user gives, in this precision: no text, time, complex or masked number."""
     try:
-        found = np.asarray(y, dtype).reshape(1)
-    except (TypeError, ValueError):
-        raise InputError("y", f"is {y!r:.60}", "give a number") from None
+        given = np.asarray(value)
+        with np.errstate(over="ignore"):  # what does not fit is not finite
+            found = given.astype(dtype) if given.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or np.ma.is_masked(value):
+        raise InputError(field, f"is {value!r:.60}", right)
+    return np.asarray(found)
+
+
+def label(y: Any, dtype: str, field: str = "y") -> Array:
+    """y [1]."""
+    found = _numbers(field, y, dtype, "give a number")
+    if found.size != 1:
+        raise InputError(field, f"is {y!r:.60}", "give a number")
+    found = found.reshape(1)
     if not np.isfinite(found).all():
-        raise InputError("y", f"is {y!r}", "give a finite number, or leave the sample out")
+        raise InputError(field, f"is {y!r}", "give a finite number, or leave the sample out")
     return found
 
 
@@ -118,7 +139,8 @@ class ClientModel:
     def learn_one(self, x: Any, y: Any) -> None:
         """One sample."""
         dtype = self.experiment.dtype
-        X, Y = self.inputs.read(x, dtype), label(y, dtype)
+        Y = label(y, dtype)
+        X = self.inputs.read(x, dtype, learned=True)
         if not self._method.idle:
             raise self._none("learn only in rounds in which they take part")
         learn(self._method, self.state, X, self._features(X), Y)

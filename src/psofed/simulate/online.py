@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -55,7 +56,9 @@ class Federation:
     there are; others may come later. A round ends when as many samples have come as there are
     clients, after `every` samples, or with `every=0` when `round()` is called. It is the round of
     `psofed.run` and of a deployment: a member gets its download when the round opens, all learn
-    their samples as these come, and members upload when it ends. Scale inputs and target to about
+    their samples as these come, and members upload when it ends. Who joins later learns from its
+    first contact on; `early` counts the samples before. Name clients at first if you know them. It
+    belongs to one thread. Scale inputs and target to about
     1 before.
 
     >>> fed = Federation(inputs=["x"], clients=["a", "b"], features=Features(dim=50, width=0.5))
@@ -108,6 +111,7 @@ class Federation:
         self.experiment, self.cohort, self.every = experiment, cohort, every
         self._turns = Turns(experiment, cohort, len(self._rows))
         self._waiting = 0  # samples since the last round
+        self.early = 0  # samples of newcomers before their first contact, which nobody learned
 
     @staticmethod
     def _check(cohort: int, every: int | None) -> None:
@@ -153,7 +157,8 @@ class Federation:
 
     def learn_one(self, client: Name, x: Any, y: Any) -> None:
         """A sample of a client, who joins if it is not known. Then a round may end."""
-        X, Y = self.inputs.read(x, self.experiment.dtype), label(y, self.experiment.dtype)
+        Y = label(y, self.experiment.dtype)
+        X = self.inputs.read(x, self.experiment.dtype, learned=True)
         row = self._known(client)
         if row is None:
             row = self.join(client)
@@ -161,6 +166,7 @@ class Federation:
             found = f"is {client!r}, who has left"
             raise InputError("client", found, "let it join first: fed.join(client)")
         self._turns.learn(row, X, Y)
+        self.early += not self._turns.begun[row]
         self._waiting += 1
         if self.every != 0 and self._waiting >= (self.every or len(self._turns.attendance.now)):
             self.round()
@@ -185,20 +191,22 @@ class Federation:
             raise InputError("client", found, "wait until it was, or let it join later")
         state = {key: array.copy() for key, array in turns.view(row).items()}
         counts = int(turns.samples[row]), int(turns.touched[row])
-        return ClientModel(name, self.inputs, self.experiment, state, *counts)
+        return ClientModel(name, replace(self.inputs), self.experiment, state, *counts)
 
     def leave(self, name: Name) -> ClientModel:
         """A client goes, with its state; it is not asked until it joins again."""
         found = self.client(name)
+        self._turns.check_open()
         self._turns.leave(self._row(name))
         return found
 
     def join(self, client: Name | ClientModel) -> int:
-        """A client comes or comes back: a name begins anew, at its first contact with the server;
+        """A client comes or comes back: a name starts over, at its first contact with the server;
         what `client` or `leave` returned goes on with what it has learned.
         """
         if not isinstance(client, ClientModel):
-            row = self._rows.get(_name(client))
+            client = _name(client)
+            row = self._rows.get(client)
             if row is not None and row in self._turns.attendance.now:
                 raise InputError("client", f"is {client!r}, who is there", "give another name")
             self._rows[client] = self._turns.join(row)
@@ -207,7 +215,7 @@ class Federation:
         row = self._rows.get(client.name)
         if row is not None and self._turns.touched[row] != client.touched:
             found = f"is {client.name!r}, who has gone on here since it was copied"
-            right = "add both: fed.join(client + fed.client(name)); or let it `leave` next time"
+            right = "copy it again, or let it `leave` before it learns elsewhere"
             raise InputError("client", found, right)
         row = self._rows[client.name] = self._turns.join(row, client.state)
         self._turns.samples[row] = client.samples
@@ -229,7 +237,7 @@ class Federation:
         about = {
             "kind": KIND, "experiment": self.experiment.to_table(), "cohort": self.cohort,
             "every": self.every, "inputs": list(self.inputs.names), "clients": list(self._rows),
-            "waiting": self._waiting,
+            "waiting": self._waiting, "early": self.early,
         }  # fmt: skip
         with written(path, "give another file"):
             Path(path).write_bytes(pack(Record(about, self._turns.to_arrays())))
@@ -260,7 +268,7 @@ class Federation:
         fed._rows = _rows(about["clients"])
         fed._begin(experiment, about["cohort"], about["every"])
         fed._turns.restore(record.arrays)
-        fed._waiting = about["waiting"]
+        fed._waiting, fed.early = about["waiting"], about["early"]
         return fed
 
     def __repr__(self) -> str:
@@ -269,10 +277,12 @@ class Federation:
         counts = len(self.clients), int(turns.samples.sum()), self.rounds, int(turns.sent.sum())
         named = zip(counts, ("client", "sample", "round", "byte"), strict=True)
         facts = ", ".join(counted(count, name) for count, name in named)
+        facts += f", {self.early:,} of newcomers not learned" if self.early else ""
         return f"<Federation: {self.experiment.titles[0]}, {facts}>"
 
 
-def _name(name: Name) -> Name:
+def _name(name: Any) -> Name:
+    name = int(name) if isinstance(name, np.integer) else name
     if type(name) is bool or not isinstance(name, str | int):
         raise InputError("client", f"is {name!r:.60}", "give a text or a whole number")
     return name

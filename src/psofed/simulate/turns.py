@@ -151,9 +151,7 @@ class Turns:
 
     def join(self, row: int | None = None, state: State | None = None) -> int:
         """A client joins, or joins again: with this state, or else anew. Returns its row."""
-        if reason := self.settled:
-            found = f"is {self.options.name}, whose clients can neither join nor leave: {reason}"
-            raise InputError("method", found, "name all clients at first, or use another method")
+        self.check_open()
         if row is None:
             row = self._new_row()
         elif state is None:
@@ -167,6 +165,12 @@ class Turns:
             self.touched[row] += 1
         self.attendance.change(self._next, self.attendance.now | {row})
         return row
+
+    def check_open(self) -> None:
+        """Refuse changes of a fleet that cannot change."""
+        if reason := self.settled:
+            found = f"is {self.options.name}, whose clients can neither join nor leave: {reason}"
+            raise InputError("method", found, "name all clients at first, or use another method")
 
     def leave(self, row: int) -> None:
         """A client is not asked any more, also in the round that is open."""

@@ -14,6 +14,7 @@ from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.federation.feature_table import Features
 from psofed.methods import psofed
+from psofed.simulate.client_model import label
 from psofed.simulate.online import Federation
 
 
@@ -53,18 +54,18 @@ class RFFKLMSStream(base.Regressor):
     def _features(self, x: dict[Any, Any]) -> Array:
         phase = self._b.copy()
         for name, value in x.items():
-            phase += self._column(name) * float(value)
+            phase += self._column(name) * number(f"x[{name!r}]", value)
         z: Array = np.cos(phase, out=phase)
         z *= np.sqrt(2 / self.dim)
         return z
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Eq. (5), after the mean of the targets is updated."""
-        z = self._features(x)
-        self._judge(float(y) - self.mean - float(self.w @ z))
+        z, y = self._features(x), number("y", y)
+        self._judge(y - self.mean - float(self.w @ z))
         self.count += 1
-        self.mean += (float(y) - self.mean) / self.count
-        lms(self.w, z, float(y) - self.mean, self.step)
+        self.mean += (y - self.mean) / self.count
+        lms(self.w, z, y - self.mean, self.step)
 
     def _judge(self, error: float) -> None:
         """The radii learn from the error that a prediction has just before its label is learned."""
@@ -87,6 +88,12 @@ class RFFKLMSStream(base.Regressor):
         j, value = conformal.which(level, "level"), self.predict_one(x)
         radius = float("inf") if self.theta is None else float(conformal.radius(self.theta)[j])
         return value - radius, value + radius
+
+
+def number(field: str, value: Any) -> float:
+    """A finite number; what is none would be in all later answers."""
+    found = label(value, "float64", field)
+    return float(found[0])
 
 
 def _given(z: Array) -> Array:
@@ -114,12 +121,14 @@ class FederatedStream(RFFKLMSStream):
     def __init__(
         self, client: str = "client", shared: int | None = None, dim: int = 200, width: float = 1.0,
         step: float = 0.5, cohort: int = 4, every: int | None = None, seed: int = 0,
+        clients: list[Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(dim, width, step, seed)
         self.client, self.shared, self.cohort, self.every = client, shared, cohort, every
+        self.clients = clients
         method = psofed.Options(max(dim // 5, 1) if shared is None else shared)
         self.federation = Federation(
-            dim, (), method, cohort=cohort, every=every, step=step, seed=seed,
+            dim, clients or (), method, cohort=cohort, every=every, step=step, seed=seed,
             features=Features(_given, dim=dim),
         )  # fmt: skip
         self.means: dict[Any, tuple[float, int]] = {}  # of each client's targets, and their number
@@ -132,13 +141,13 @@ class FederatedStream(RFFKLMSStream):
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """A sample of its client, after the mean of the client's targets is updated."""
-        who, z = self._of(x)
+        (who, z), y = self._of(x), number("y", y)
         mean, count = self.means.get(who, (0.0, 0))
         self.mean, self.count = mean, count
-        self._judge(float(y) - mean - self.federation.predict_one(who, z))
-        mean += (float(y) - mean) / (count + 1)
+        self._judge(y - mean - self.federation.predict_one(who, z))
+        mean += (y - mean) / (count + 1)
+        self.federation.learn_one(who, z, y - mean)
         self.means[who] = mean, count + 1
-        self.federation.learn_one(who, z, float(y) - mean)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """What the client answers; one that is not known has the model of all."""

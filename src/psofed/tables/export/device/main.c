@@ -4,7 +4,8 @@
 #include "config.h"
 #include "psofed.h"
 
-/* A sample: x, scaled as the model expects it, and y. 0: there is none now. */
+/* A sample: x and y, scaled. For a table config.h has psofed_inputs and psofed_label, which scale raw
+   values, and psofed_answer, which gives an answer in units. 0: there is none now. */
 static int board_sample(float *x, float *y) { (void)x, (void)y; return 0; }
 
 /* A frame from the radio, at most PSOFED_FRAME bytes. 0: there is none now. */

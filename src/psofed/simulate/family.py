@@ -11,7 +11,7 @@ import numpy as np
 from psofed.core import native
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.federation import progress
-from psofed.federation.contract import Array, Method, exchanged, summed
+from psofed.federation.contract import Array, Method, summed
 from psofed.federation.learners import nlms
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.stage import around, within
@@ -278,11 +278,13 @@ def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int,
 def traffic(draws: Draws, methods: Sequence[Method], marks: Array) -> Array:
     """Bytes up, down and multicast down of each method since the mark before."""
     counts, which = np.unique(np.diff(draws.start), return_inverse=True)  # of the cohorts
+    total = np.zeros((len(which) + 1, len(counts)))
+    np.cumsum(which[:, None] == np.arange(len(counts)), axis=0, out=total[1:])
+    rounds = np.diff(total[marks], axis=0, prepend=0)  # [mark, count]
     out = np.empty((3, len(methods), len(marks)))
     for j, method in enumerate(methods):
-        values = np.zeros(exchanged(method, up=True).shape[-1])
-        alike = [np.full(count, len(method.encode(values, up=True))) for count in counts]
-        sent = np.array([summed(method, each, each) for each in alike])[which]
-        total = np.vstack([np.zeros(3), np.cumsum(sent, axis=0)])
-        out[:, j] = np.diff(total[marks], axis=0, prepend=0).T
+        plain: Any = within(method)
+        size = len(method.encode(np.zeros(plain.shared), up=True))
+        alike = [np.full(count, size) for count in counts]
+        out[:, j] = (rounds @ np.array([summed(method, each, each) for each in alike])).T
     return out

@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+import tomli_w
 from hypothesis import HealthCheck, settings
 
 from helpers import processes, programs, schedule, skips
@@ -65,6 +66,17 @@ def pytest_collection_finish(session):
 def psofed(tmp_path):
     """The command line in an empty folder, without a process of its own."""
     return partial(call, cwd=tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """`file(clients=4, methods=[...])`: these settings in a file."""
+
+    def write(name="run.toml", **settings):
+        (tmp_path / name).write_text(tomli_w.dumps(settings))
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture

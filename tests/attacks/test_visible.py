@@ -14,33 +14,21 @@ from psofed.compare import addresses
 from psofed.errors import InputError
 from psofed.stages.attacks import Adaptive, Scale
 
-TINY = """
-clients = 10
-rounds = 12
-runs = 2
-cohort = 3
-test_samples = 20
-[features]
-dim = 6
-[attack]
-name = "scale"
-factor = -5
-[defence]
-name = "centred"
-"""
-METHODS = '[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\nshared = 2\n'
+TINY = {
+    "clients": 10, "rounds": 12, "runs": 2, "cohort": 3, "test_samples": 20, "features": {"dim": 6},
+    "attack": {"name": "scale", "factor": -5}, "defence": {"name": "centred"},
+    "methods": [{"name": "onlinefed"}, {"name": "psofed", "shared": 2}],
+}  # fmt: skip
 SAID = "10 % of the clients are malicious: model times -5; defence: centred clipping tau=0.1"
 
 
 @pytest.fixture
-def tiny(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY + METHODS)
-    return path
+def tiny(file):
+    return file("tiny.toml", **TINY)
 
 
 @pytest.mark.parametrize(
-    ("verb", "file"),
+    ("verb", "made"),
     [
         (("run",), "summary.json"),
         (("study", "sweep", "--set", "shared=1,2"), "sweep.json"),
@@ -48,11 +36,11 @@ def tiny(tmp_path):
     ],
 )
 @pytest.mark.usefixtures("sketched")
-def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, file):
+def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, made):
     done = psofed(*verb, tiny, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert SAID in done.stdout
-    assert json.loads((tmp_path / "out" / file).read_text())["threat"] == SAID
+    assert json.loads((tmp_path / "out" / made).read_text())["threat"] == SAID
     page = (tmp_path / "out" / "report.html").read_text().replace("\\u2212", "-")
     assert SAID in page
 

@@ -7,17 +7,10 @@ import pytest
 from helpers.command import wrong
 from psofed.fleet import client_loop
 
-RUN = """\
-clients = 3
-cohort = 3
-rounds = 20
-test_samples = 50
-[[methods]]
-name = "psofed"
-shared = 5
-scheme = "coordinated"
-"""
-MASKED = RUN + "[privacy]\nmasks = true\n"
+RUN = {
+    "clients": 3, "cohort": 3, "rounds": 20, "test_samples": 50,
+    "methods": [{"name": "psofed", "shared": 5, "scheme": "coordinated"}],
+}  # fmt: skip
 HERE = ("--broker", "mqtt://127.0.0.1:1")
 
 
@@ -30,10 +23,10 @@ def started(monkeypatch):
 
 
 @pytest.fixture
-def keys(psofed, tmp_path):
+def keys(psofed, tmp_path, file):
     """Keys of three clients."""
-    (tmp_path / "run.toml").write_text(MASKED)
-    (tmp_path / "open.toml").write_text(RUN)
+    file(**RUN, privacy={"masks": True})
+    file("open.toml", **RUN)
     for command in (("make", "run.toml"), ("add", "0"), ("add", "1"), ("add", "2")):
         done = psofed("deploy", "keys", *command)
         assert done.returncode == 0

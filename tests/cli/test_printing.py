@@ -52,12 +52,13 @@ def test_wrapped_lines_keep_their_indent():
     assert all(line.startswith(" " * 8 + w) for line in others for w in [line.split()[0]])
 
 
-def test_a_command_ends_well_where_only_ascii_can_be_printed(process, tmp_path):
-    (tmp_path / "own.toml").write_text(
-        "clients = 4\ncohort = 2\nrounds = 20\nruns = 2\ntest_samples = 20\n"
-        "[[methods]]\nname = 'onlinefed'\n"
+def test_a_command_ends_well_where_only_ascii_can_be_printed(process, file):
+    few = {"clients": 4, "cohort": 2, "rounds": 20, "runs": 2, "test_samples": 20}
+    done = process(
+        "run",
+        file(**few, methods=[{"name": "onlinefed"}]),
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )
-    done = process("run", "own.toml", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     assert " ?" in done.stdout
 

@@ -147,27 +147,16 @@ def test_the_sentence_knows_what_is_within_error(error, expected):
     assert made.order("bytes")[0] == made.ranking()[0] == 1
 
 
-TOML = """
-clients = 8
-cohort = 2
-rounds = 200
-test_samples = 100
-[features]
-dim = 10
-[[methods]]
-name = "psofed"
-shared = 3
-[[methods]]
-name = "topk"
-kept = 2
-"""
+FILE = {
+    "clients": 8, "cohort": 2, "rounds": 200, "test_samples": 100, "features": {"dim": 10},
+    "methods": [{"name": "psofed", "shared": 3}, {"name": "topk", "kept": 2}],
+}  # fmt: skip
 
 
 @pytest.mark.long
-def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
-    (tmp_path / "small.toml").write_text(TOML)
+def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path, file):
     words = "--runs 3 --rounds 100 --budget 0.3 --target -1 --out out --tuning none"
-    result = psofed("compare", "small.toml", *words.split())
+    result = psofed("compare", file(**FILE), *words.split())
     assert result.returncode == 0, result.stderr
     for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
         assert title in result.stdout
@@ -195,9 +184,8 @@ def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path):
-    (tmp_path / "small.toml").write_text(TOML)
-    result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")
+def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path, file):
+    result = psofed("compare", file(**FILE), "--budget", "0.0001", "--out", "out")
     assert result.returncode == 2
     assert "--budget is 0.0001, which no method fits" in result.stderr
     for why in (

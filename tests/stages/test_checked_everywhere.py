@@ -67,7 +67,7 @@ def test_without_a_check_and_with_none_results_are_the_same_to_the_bit():
     assert np.abs(wide.mse / plain.mse - 1).max() < 1e-9, "what is not compiled rounds otherwise"
 
 
-def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sketched):
+def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sketched, file):
     world = small(lib.PSOFed(3), stream=WRONG, check=TIGHT, runs=4)
     whole, again = Accumulator(world), Accumulator(world)
     runs = onerun.some_runs(world, [0, 1, 2, 3])
@@ -79,8 +79,7 @@ def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sket
         again.add(run)
     assert np.array_equal(whole.curves().counts, again.curves().counts)
     assert whole.curves().only([0]).checked == whole.curves().checked
-    (tmp_path / "e.toml").write_text(SMALL)
-    done = psofed("run", "e.toml", "--out", "out")
+    done = psofed("run", file(**FEW), "--out", "out")
     assert (
         "120 samples seen, 104 learned, 16 too early to judge, in all runs together" in done.stdout
     )
@@ -98,24 +97,13 @@ def test_a_sweep_and_a_comparison_have_the_counts_too():
     assert f"{2 * 30 * 5} samples seen" in files.joined(comparisons.blocks(found))
 
 
-SMALL = """
-clients = 4
-cohort = 2
-rounds = 15
-runs = 2
-test_samples = 20
-[check]
-name = "outliers"
-factor = 30
-[[methods]]
-name = "psofed"
-"""
+FEW = {"clients": 4, "cohort": 2, "rounds": 15, "runs": 2, "test_samples": 20}
+FEW |= {"methods": [{"name": "psofed"}], "check": {"name": "outliers", "factor": 30}}
 
 
-def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, sketched):
+def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, sketched, file):
     (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "e.toml").write_text(SMALL.replace('"outliers"\nfactor = 30', '"./mine.py"'))
-    done = psofed("run", "e.toml", "--out", "out")
+    done = psofed("run", file(**FEW | {"check": {"name": "./mine.py"}}), "--out", "out")
     assert "120 samples seen, 64 learned, 56 out of range" in done.stdout
     assert psofed("check", "mine.py").returncode == 0
 

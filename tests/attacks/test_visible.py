@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
 import psofed as library
 from helpers.battery import network
+from helpers.mistakes import refused
 from psofed import Experiment, OnlineFed
 from psofed.compare import addresses
-from psofed.errors import InputError
 from psofed.stages.attacks import Adaptive, Scale
 
 TINY = {
@@ -92,14 +91,8 @@ def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
     assert found.curves.titles[0] == "Online-Fed"
 
 
-@pytest.mark.parametrize(
-    ("attack", "words"),
-    [
-        (Scale(factor=float("nan")), "attack.factor is nan; use a finite number"),
-        (Scale(share=1.0), "attack.share is 1.0; use a share of the clients, 0 to 1"),
-        (Adaptive(push="weak"), "attack is 'adaptive, weak 10', which needs a model"),
-    ],
-)
-def test_an_attack_that_means_nothing_here_is_refused(attack, words):
-    with pytest.raises(InputError, match=re.escape(words)):
-        Experiment(attack=attack, learner=network.Options(), methods=(OnlineFed(),))
+test_an_attack_that_means_nothing_here_is_refused = refused({
+    "attack.factor is nan; use a finite number": Scale(factor=float("nan")),
+    "attack.share is 1.0; use a share of the clients, 0 to 1": Scale(share=1.0),
+    "attack is 'adaptive, weak 10', which needs a model": Adaptive(push="weak"),
+}, lambda attack: Experiment(attack=attack, learner=network.Options(), methods=(OnlineFed(),)))  # fmt: skip

@@ -1,13 +1,12 @@
 """What a terminal shows: within its width."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
 
 import pytest
 
+from helpers.command import Screen
 from psofed.cli import printing
 from psofed.report.files import Grid
 
@@ -19,11 +18,6 @@ WIDE = Grid(
 LONG = "  [yes] " + "M = 40 ends slightly below Online-Fed after 3000 rounds, " * 5
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def shown(monkeypatch, stream, columns=80):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys, "stdout", stream)
@@ -33,7 +27,7 @@ def shown(monkeypatch, stream, columns=80):
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
 def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
-    text = shown(monkeypatch, Terminal(), columns)
+    text = shown(monkeypatch, Screen(), columns)
     assert max(map(len, text.splitlines())) <= columns
     assert "steady" in text
     assert "see report.html" in text

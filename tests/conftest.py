@@ -67,6 +67,18 @@ def psofed(tmp_path):
 
 
 @pytest.fixture
+def works(psofed):
+    """`works("run", ...)`: the same, which has to end well."""
+
+    def run(*words, **options):
+        done = psofed(*words, **options)
+        assert done.returncode == 0, done
+        return done
+
+    return run
+
+
+@pytest.fixture
 def file(tmp_path):
     """`file(clients=4, methods=[...])`: these settings in a file."""
 

@@ -33,9 +33,8 @@ def tiny(file):
     ],
 )
 @pytest.mark.usefixtures("sketched")
-def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, made):
-    done = psofed(*verb, tiny, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_results_say_who_is_malicious_and_what_is_done_about_it(works, tiny, tmp_path, verb, made):
+    done = works(*verb, tiny, "--out", "out")
     assert SAID in done.stdout
     assert json.loads((tmp_path / "out" / made).read_text())["threat"] == SAID
     page = (tmp_path / "out" / "report.html").read_text().replace("\\u2212", "-")
@@ -49,10 +48,9 @@ def test_without_attack_and_defence_nothing_is_said():
 
 
 @pytest.mark.usefixtures("sketched")
-def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
+def test_options_of_an_attack_are_swept(psofed, works, tiny, tmp_path):
     sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
-    done = psofed("study", "sweep", tiny, *sets, "--out", "out")
-    assert done.returncode == 0, done.stderr
+    works("study", "sweep", tiny, *sets, "--out", "out")
     table = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert table["settings"] == {
         "attack.share": [0, 0.2], "attack.factor": [-1, -5], "defence.tau": [0.1, 1]

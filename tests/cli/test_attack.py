@@ -9,7 +9,7 @@ import pytest
 
 import psofed.federation.schema
 import psofed.stages.attacks.scale
-from helpers.command import call
+from helpers.command import call, wrong
 from helpers.skeletons import put
 from psofed.compare import attacks as study
 from psofed.simulate import montecarlo
@@ -35,9 +35,8 @@ def repeated(folder, command):
     return (folder / "again/attack.csv").read_bytes()
 
 
-def test_attacks_are_tried_at_every_share_with_and_without_a_defence(psofed, tiny, tmp_path):
-    done = psofed("study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_attacks_are_tried_at_every_share_with_and_without_a_defence(works, tiny, tmp_path):
+    done = works("study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out")
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
         "experiment.toml", "attack.csv", "attack.json", "report.html",
@@ -94,12 +93,11 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
     assert [each for each in mine if each.name == "scale"] == [own]
 
 
-def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path, sketched):
+def test_an_attack_of_ones_own_is_kept_beside_the_result(works, tiny, tmp_path, sketched):
     put(tmp_path, kind="attack")
     put(tmp_path, kind="defence", name="shield.py")
     own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
-    done = psofed("study", "attack", tiny, *own, "--out", "out")
-    assert done.returncode == 0, done.stderr
+    done = works("study", "attack", tiny, *own, "--out", "out")
     worst = "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients"
     assert worst in done.stdout
     table = json.loads((tmp_path / "out/attack.json").read_text())
@@ -122,9 +120,8 @@ def attacked(file):
     return write
 
 
-def test_verify_honours_an_attack_and_a_defence(psofed, attacked):
-    done = psofed("study", "verify", attacked("perturbation", defence={"name": "median"}))
-    assert done.returncode == 0, done.stderr
+def test_verify_honours_an_attack_and_a_defence(works, attacked):
+    done = works("study", "verify", attacked("perturbation", defence={"name": "median"}))
     assert "All within 1e-12" in done.stdout
 
 
@@ -137,12 +134,10 @@ def test_an_attack_that_needs_to_know_what_others_send_is_refused_where_clients_
         ("deploy", "serve", *TO),
         ("deploy", "client", "--id", 0, *TO),
     ):
-        done = psofed(*command, attacked(attack))
-        assert done.returncode == 2, command
-        assert f"attack.name is '{attack}', whose clients know what others send" in done.stderr
+        said = f"attack.name is '{attack}', whose clients know what others send"
+        wrong(psofed(*command, attacked(attack)), said)
 
 
 def test_a_client_with_samples_of_its_own_refuses_an_attack_on_the_stream(psofed, attacked):
     done = psofed("deploy", "client", attacked("labels"), "--id", 0, *TO, "--stream", "mine.csv")
-    assert done.returncode == 2
-    assert "--stream is 'mine.csv', but [attack] labels changes samples of FILE's" in done.stderr
+    wrong(done, "--stream is 'mine.csv', but [attack] labels changes samples of FILE's")

@@ -35,9 +35,8 @@ def folder(tmp_path, file):
     return tmp_path
 
 
-def test_own_functions_run_and_are_reported_and_read_back(psofed, folder):
-    done = psofed("run", "own.toml", "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_own_functions_run_and_are_reported_and_read_back(works, folder):
+    works("run", "own.toml", "--out", "out")
     written = read(folder / "out" / "experiment.toml")  # with copies of the file beside it
     assert written.stream.f.__name__ == "f"
     assert written.features.dim == 6
@@ -46,13 +45,11 @@ def test_own_functions_run_and_are_reported_and_read_back(psofed, folder):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_own_functions_have_a_theory_and_are_compared(psofed, folder):
-    done = psofed("study", "theory", "own.toml", "--out", "theory")
-    assert done.returncode == 0, done.stderr
+def test_own_functions_have_a_theory_and_are_compared(works, folder):
+    done = works("study", "theory", "own.toml", "--out", "theory")
     assert "D = 6: sampled" in done.stdout
     known = ("--runs", "2", "--rounds", "100", "--tuning", "none", "--budget", "0.5")
-    done = psofed("compare", "own.toml", "--out", "out", *known)
-    assert done.returncode == 0, done.stderr
+    done = works("compare", "own.toml", "--out", "out", *known)
     assert "on the function stream" in done.stdout
 
 

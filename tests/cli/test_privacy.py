@@ -11,10 +11,9 @@ RUN = {
 }  # fmt: skip
 
 
-def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, tmp_path):
+def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, works, file, tmp_path):
     file(**RUN)
-    done = psofed("study", "privacy", "run.toml", "--out", "out")
-    assert done.returncode == 0, done.stderr
+    done = works("study", "privacy", "run.toml", "--out", "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "experiment.toml", "privacy.json", "privacy.txt", "report.html"
     }  # fmt: skip
@@ -28,13 +27,10 @@ def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, t
 
 
 @pytest.mark.usefixtures("sketched")
-def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
+def test_with_and_without_privacy_stand_side_by_side(works, file, tmp_path):
     methods = [RUN["methods"][0] | {"shared": 9}]
     more = {"clients": 16, "cohort": 16, "methods": methods, "privacy": {"masks": True}}
-    done = psofed(
-        "study", "privacy", file(**RUN | more), "--rounds", 4, "--clients", 1, "--out", "out"
-    )
-    assert done.returncode == 0, done.stderr
+    works("study", "privacy", file(**RUN | more), "--rounds", 4, "--clients", 1, "--out", "out")
     table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     (plain,), (masked,) = table["methods"], table["with_privacy"]
     assert (plain["gauge"], masked["gauge"]) == ("readable", "closed")
@@ -43,9 +39,8 @@ def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_the_columns_of_a_table_are_read_in_their_units(psofed, table, tmp_path):
-    done = psofed("study", "privacy", table, "--rounds", 10, "--clients", 2, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_the_columns_of_a_table_are_read_in_their_units(works, table, tmp_path):
+    works("study", "privacy", table, "--rounds", 10, "--clients", 2, "--out", "out")
     (found,) = json.loads((tmp_path / "out" / "privacy.json").read_text())["methods"]
     assert found["read"] == 1
     assert found["samples"] == 20 - 2

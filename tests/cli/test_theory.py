@@ -20,9 +20,8 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, tmp_path):
-    result = psofed("study", "theory", file(**SETTINGS), "--runs", 40, "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stderr
+def test_theory_tells_limits_speed_and_curves_in_words_and_files(works, file, tmp_path):
+    result = works("study", "theory", file(**SETTINGS), "--runs", 40, "--out", tmp_path / "out")
     for words in ("2 / max|z|^2", "eq. (14)", "eq. (13)", "unsafe", "safe", "No theory for Local only"):  # fmt: skip
         assert words in result.stdout
     assert "PSO-Fed M=1 uncoordinated diverges in theory at n = " in result.stdout
@@ -41,24 +40,23 @@ def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, t
 
 
 @pytest.mark.usefixtures("sketched")
-def test_the_command_that_a_folder_names_repeats_it(psofed, file, tmp_path):
+def test_the_command_that_a_folder_names_repeats_it(works, file, tmp_path):
     short, tables = file(**SETTINGS | {"rounds": 12}), []
     for given, out in ((short, "one"), ("one/experiment.toml", "two")):
         more = ("--set", "world=3") if out == "one" else ()
-        assert psofed("study", "theory", given, *more, "--out", out).returncode == 0
+        works("study", "theory", given, *more, "--out", out)
         tables.append(json.loads((tmp_path / out / "theory.json").read_text()))
     assert tables[0]["command"] == "psofed study theory experiment.toml"
     assert tables[0]["methods"] == tables[1]["methods"]
 
 
 @pytest.mark.usefixtures("sketched")
-def test_features_without_energy_are_no_accident(psofed, file, tmp_path):
+def test_features_without_energy_are_no_accident(works, file, tmp_path):
     features = {"dim": 8, "name": "gaussian", "width": 0.001}
     path = file(**SETTINGS | {"rounds": 40, "features": features, "stream": {"name": "paper"}})
-    result = psofed("study", "theory", path, "--runs", "2", "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stderr
+    result = works("study", "theory", path, "--runs", "2", "--out", tmp_path / "out")
     assert "NOT independent over time" in result.stdout
-    assert psofed("run", path, "--runs", "1", "--out", tmp_path / "run").returncode == 0
+    works("run", path, "--runs", "1", "--out", tmp_path / "run")
 
 
 def is_alive(process):
@@ -108,16 +106,12 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
     ],
 )
 @pytest.mark.usefixtures("sketched")
-def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
-    result = psofed(
-        "study", "theory", file(**SETTINGS | change), "--runs", "2", "--out", tmp_path / "out"
-    )
-    assert result.returncode == 0, result.stderr
+def test_the_ends_of_the_range_work(works, file, tmp_path, change):
+    works("study", "theory", file(**SETTINGS | change), "--runs", "2", "--out", tmp_path / "out")
 
 
 @pytest.mark.usefixtures("sketched")
-def test_a_run_with_an_unsafe_step_warns_before_it_starts(psofed, file, tmp_path):
-    result = psofed("run", file(**SETTINGS), "--runs", "1", "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stderr
+def test_a_run_with_an_unsafe_step_warns_before_it_starts(works, file, tmp_path):
+    result = works("run", file(**SETTINGS), "--runs", "1", "--out", tmp_path / "out")
     assert result.stderr.startswith("Warning: PSO-Fed M=1 uncoordinated: step 3.6 is unsafe")
     assert result.stderr.count("is unsafe") == 1

@@ -59,12 +59,11 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
     assert "Left out: Left, too <b>dear</b>." in shown.inner_text("main")
 
 
-def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path, file):
+def test_theory_is_drawn_over_its_simulation(opened, works, tmp_path, file):
     methods = [{"name": "onlinefed"}, {"name": "psofed", "shared": 2}]
     world = {"stream": {"name": "paper", "inputs": "iid"}, "features": {"dim": 6}}
     path = file(clients=6, cohort=2, rounds=80, test_samples=60, **world, methods=methods)
-    result = psofed("study", "theory", path, "--runs", 4, "--out", "t")
-    assert result.returncode == 0, result.stderr
+    works("study", "theory", path, "--runs", 4, "--out", "t")
     shown = opened((tmp_path / "t" / "report.html").read_bytes())
     series = shown.evaluate(
         "chart.spec.series.map((s) => [s.label, !!s.points, s.x, s.y, s.style])"

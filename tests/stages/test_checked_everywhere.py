@@ -12,6 +12,7 @@ import pytest
 import psofed as lib
 from helpers import drivers
 from helpers.battery import METHODS, exchange, small, stepwise
+from helpers.command import wrong
 from helpers.loopback import Line, disk, plan
 from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
@@ -101,11 +102,11 @@ FEW = {"clients": 4, "cohort": 2, "rounds": 15, "runs": 2, "test_samples": 20}
 FEW |= {"methods": [{"name": "psofed"}], "check": {"name": "outliers", "factor": 30}}
 
 
-def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, sketched, file):
+def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, works, sketched, file):
     (tmp_path / "mine.py").write_text(MINE)
     done = psofed("run", file(**FEW | {"check": {"name": "./mine.py"}}), "--out", "out")
     assert "120 samples seen, 64 learned, 56 out of range" in done.stdout
-    assert psofed("check", "mine.py").returncode == 0
+    works("check", "mine.py")
 
 
 MINE = '''
@@ -268,7 +269,7 @@ def test_a_column_that_hardly_varies_has_no_range(tmp_path):
 
 
 def test_a_plan_with_a_check_is_written_read_and_handed_over_with_its_range(
-    tmp_path, psofed, sketched
+    tmp_path, psofed, works, sketched
 ):
     rows = table(tmp_path, WRONG_ROWS)
     done = psofed(
@@ -279,14 +280,13 @@ def test_a_plan_with_a_check_is_written_read_and_handed_over_with_its_range(
     made = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert made["plan"]["check"]["factor"] == 15
     assert made["checked"]["PSO-Fed M=6 uncoordinated"]["too early to judge"] > 0
-    again = psofed("fit", str(rows), "--plan", "out/plan.toml", "--out", "again")
-    assert again.returncode == 0, again.stderr
+    works("fit", str(rows), "--plan", "out/plan.toml", "--out", "again")
     assert (tmp_path / "again" / "scores.csv").read_bytes() == (
         tmp_path / "out" / "scores.csv"
     ).read_bytes()
-    wrong = psofed("fit", str(rows), "--plan", "out/plan.toml", "--set", "check=range:low=1")
-    assert wrong.returncode == 2
-    assert "check.low is given, but the range of the target is that of the warm-up" in wrong.stderr
+    said = "check.low is given, but the range of the target is that of the warm-up"
+    asked = ("fit", str(rows), "--plan", "out/plan.toml", "--set", "check=range:low=1")
+    wrong(psofed(*asked), said)
 
 
 def test_the_experiment_of_a_plan_has_the_range_in_the_units_of_its_models(checked):

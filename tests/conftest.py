@@ -1,7 +1,5 @@
 """What the tests share."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess
@@ -11,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+import tomli_w
 from hypothesis import HealthCheck, settings
 
 from helpers import processes, programs, schedule, skips
@@ -65,6 +64,29 @@ def pytest_collection_finish(session):
 def psofed(tmp_path):
     """The command line in an empty folder, without a process of its own."""
     return partial(call, cwd=tmp_path)
+
+
+@pytest.fixture
+def works(psofed):
+    """`works("run", ...)`: the same, which has to end well."""
+
+    def run(*words, **options):
+        done = psofed(*words, **options)
+        assert done.returncode == 0, done
+        return done
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path):
+    """`file(clients=4, methods=[...])`: these settings in a file."""
+
+    def write(name="run.toml", **settings):
+        (tmp_path / name).write_text(tomli_w.dumps(settings))
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture

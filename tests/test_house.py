@@ -3,8 +3,6 @@
 Lines and modules may rise with a new capability, by a line in RAISED that says which.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

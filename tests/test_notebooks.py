@@ -1,8 +1,5 @@
 """The notebooks of the documents run, and progress is seen where somebody looks."""
 
-from __future__ import annotations
-
-import io
 import json
 import re
 import sys
@@ -15,6 +12,7 @@ import pytest
 
 import psofed
 from helpers import ROOT
+from helpers.command import Screen
 from psofed.federation import progress
 
 FOLDER = ROOT / "docs" / "notebooks"
@@ -92,15 +90,6 @@ def test_a_notebook_is_a_page_of_the_site_too(path, tmp_path):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     for link in re.findall(r"\]\(\.\./([\w.]+)\)", page):
         assert (ROOT / "docs" / link).exists(), link
-
-
-class Screen(io.StringIO):
-    def __init__(self, terminal):
-        super().__init__()
-        self.terminal = terminal
-
-    def isatty(self):
-        return self.terminal
 
 
 @pytest.mark.parametrize(

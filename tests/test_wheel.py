@@ -1,7 +1,5 @@
 """The wheel, installed in an environment of its own and used from a folder outside the clone."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -14,23 +12,15 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
+import psofed
 from helpers import ROOT
+from helpers.skeletons import experiment
 
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-TINY = """
-clients = 4
-rounds = 10
-runs = 1
-cohort = 2
-test_samples = 20
-
-[features]
-dim = 8
-
-[[methods]]
-name = "psofed"
-shared = 4
-"""
+TINY = psofed.Experiment(
+    clients=4, rounds=10, runs=1, cohort=2, test_samples=20, features=psofed.Features(dim=8),
+    methods=psofed.PSOFed(4),
+).to_toml()  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -92,68 +82,16 @@ def test_the_installed_package_is_not_the_clone(installed, tmp_path):
     assert Path(done.stdout.strip()).resolve().is_relative_to(home), done.stderr
 
 
-def test_the_installed_command_starts_runs_and_draws(use, tmp_path):
+def test_the_installed_command_starts_runs_draws_and_has_its_other_parts(use, tmp_path):
     assert re.fullmatch(r"psofed, version [\d.]+\+\S+\n", use("--version"))
     assert "Wrote first.toml" in use("init", "first.toml")
     (tmp_path / "tiny.toml").write_text(TINY)
     use("run", "tiny.toml", "--out", "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"curves.csv", "experiment.toml", "report.html", "summary.json"} <= names
+    use("init", "mine.py", "--preset", "method")
+    assert "Every rule holds." in use("check", "mine.py")
+    known = ("--tuning", "none", "--budget", "0.6", "--rounds", "100", "--out", "compared")
+    assert "Mine" in use("compare", experiment(tmp_path), *known)
     use("play", "--out", "play.html")
     assert "class Playground" in (tmp_path / "play.html").read_text(encoding="utf-8")
-
-
-OWN = """
-clients = 4
-rounds = 30
-runs = 2
-cohort = 2
-test_samples = 20
-dtype = "float64"
-
-[stream]
-name = "function"
-taps = 3
-f = "./mine.py:f"
-
-[features]
-dim = 8
-
-[[methods]]
-name = "onlinefed"
-
-[[methods]]
-name = "./signs.py"
-"""
-MINE = """
-import numpy as np
-
-def f(x):
-    return np.sin(2 * x[..., 0]) + x[..., 1] * x[..., 2]
-"""
-
-
-@pytest.fixture
-def outside(tmp_path):
-    """A folder with a method, a function and an experiment, none of which psofed knows."""
-    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
-    signs = next(b for b in page.split("```python\n")[1:] if "class Method(" in b).split("```")[0]
-    (tmp_path / "signs.py").write_text(signs)
-    (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "own.toml").write_text(OWN)
-    return tmp_path
-
-
-@pytest.mark.long
-def test_an_own_method_and_an_own_f_are_used_by_every_command(use, outside):
-    assert "Every rule holds." in use("check", "signs.py")
-    use("run", "own.toml", "--out", "one")
-    table = (outside / "one" / "curves.csv").read_text()
-    assert "Signs" in table
-    known = ("--tuning", "none", "--budget", "0.6")
-    assert "Signs" in use("compare", "own.toml", *known, "--out", "three")
-    # A result repeats itself from its own folder, without the files that were brought.
-    for name in ("signs.py", "mine.py"):
-        (outside / name).unlink()
-    use("run", "one/experiment.toml", "--out", "again")
-    assert (outside / "again" / "curves.csv").read_text() == table

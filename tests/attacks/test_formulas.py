@@ -1,26 +1,12 @@
 """Every attack is its formula: written again in plain loops, in double precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.federation import schema
-from psofed.stages.attacks import (
-    adaptive,
-    alie,
-    collusion,
-    constant,
-    ipm,
-    labels,
-    minmax,
-    offset,
-    perturbation,
-    scale,
-    stuck,
-)  # fmt: skip
+from psofed.stages import attacks
 from psofed.stages.attacks.contract import Attackers, bind
 from psofed.stages.surroundings import attack_in
 
@@ -60,22 +46,22 @@ def bisected(honest):
 
 
 FORMULAS = [
-    (scale.Options(factor=-5), lambda n, k, own, w, honest: [-5 * v for v in own]),
-    (constant.Options(value=9e8), lambda n, k, own, w, honest: [9e8] * DIM),
-    (offset.Options(begin=0.5, rate=0.01),
+    (attacks.Scale(factor=-5), lambda n, k, own, w, honest: [-5 * v for v in own]),
+    (attacks.Constant(value=9e8), lambda n, k, own, w, honest: [9e8] * DIM),
+    (attacks.Offset(begin=0.5, rate=0.01),
      lambda n, k, own, w, honest: [v + 0.5 + 0.01 * n for v in own]),
-    (collusion.Options(sigma=0.3),
+    (attacks.Collusion(sigma=0.3),
      lambda n, k, own, w, honest: [0.3 * t for t in SEEDS.matrix("attack target", DIM)]),
-    (perturbation.Options(sigma=2.0), lambda n, k, own, w, honest: [
+    (attacks.Perturbation(sigma=2.0), lambda n, k, own, w, honest: [
         v + 2 * e for v, e in zip(own, SEEDS.normals("attack noise", [k], DIM, round=n)[0], strict=True)]),
-    (perturbation.Options(sigma=2.0, chance=0.5), lambda n, k, own, w, honest: [
+    (attacks.Perturbation(sigma=2.0, chance=0.5), lambda n, k, own, w, honest: [
         v + 2 * e * (SEEDS.uniforms("attack chance", client=[k], round=n, count=1)[0, 0] < 0.5)
         for v, e in zip(own, SEEDS.normals("attack noise", [k], DIM, round=n)[0], strict=True)]),
-    (alie.Options(z=0.7), lambda n, k, own, w, honest: [
+    (attacks.ALIE(z=0.7), lambda n, k, own, w, honest: [
         m - 0.7 * s for m, s in zip(mean(honest), spread(honest), strict=True)]),
-    (ipm.Options(epsilon=3), lambda n, k, own, w, honest: [
+    (attacks.IPM(epsilon=3), lambda n, k, own, w, honest: [
         v - 3 * (m - v) for v, m in zip(w, mean(honest), strict=True)]),
-    (minmax.Options(), lambda n, k, own, w, honest: bisected(honest)),
+    (attacks.MinMax(), lambda n, k, own, w, honest: bisected(honest)),
 ]  # fmt: skip
 
 
@@ -101,7 +87,7 @@ def test_what_is_sent_is_the_formula(options, formula):
 
 @pytest.mark.parametrize("push", ["against", "random", "weak"])
 def test_without_a_defence_an_adaptive_attacker_sends_a_model_at_the_distance_it_wants(push):
-    attacked = Experiment(clients=10, attack=adaptive.Options(push=push, size=0.2))
+    attacked = Experiment(clients=10, attack=attacks.Adaptive(push=push, size=0.2))
     attack = attack_in(attacked.attack, attacked.task(0))
     w_k, w = np.arange(600.0).reshape(3, 200) - 300.5, np.ones(200)
     sent = attack.models(0, [0, 1, 2], w_k, np.array([True, False, False]), w)
@@ -119,7 +105,7 @@ def test_every_attack_has_a_formula_here():
 def test_labels_are_multiplied_and_inputs_stay(factor):
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 4, 3)), rng.standard_normal((2, 4))
-    attack = bind(labels.Options(factor=factor), Attackers(CLIENTS, DIM, 0.3, SEEDS))
+    attack = bind(attacks.Labels(factor=factor), Attackers(CLIENTS, DIM, 0.3, SEEDS))
     seen = attack.samples(np.array([1, 5]), np.arange(4), x, y)
     assert np.array_equal(seen[0], x)
     assert seen[1].tolist() == [[factor * v for v in row] for row in y.tolist()]
@@ -129,7 +115,7 @@ def test_a_stuck_sensor_gives_the_same_from_its_round_on_but_never_a_sample_that
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 6, 3)), rng.standard_normal((2, 6))
     y[0, 4] = np.nan
-    attack = bind(stuck.Options(x=1.5, y=-2, begin=12), Attackers(CLIENTS, DIM, 0.3, SEEDS))
+    attack = bind(attacks.Stuck(x=1.5, y=-2, begin=12), Attackers(CLIENTS, DIM, 0.3, SEEDS))
     seen_x, seen_y = attack.samples(np.array([1, 5]), np.arange(10, 16), x, y)
     for i in range(2):
         for j, n in enumerate(range(10, 16)):

@@ -1,46 +1,31 @@
 """Attack and defence in results, sweeps and comparisons: said, swept, and reasons for who is out."""
 
-from __future__ import annotations
-
 import json
-import re
 
 import pytest
 
 import psofed as library
 from helpers.battery import network
+from helpers.mistakes import refused
 from psofed import Experiment, OnlineFed
 from psofed.compare import addresses
-from psofed.errors import InputError
 from psofed.stages.attacks import Adaptive, Scale
 
-TINY = """
-clients = 10
-rounds = 12
-runs = 2
-cohort = 3
-test_samples = 20
-[features]
-dim = 6
-[attack]
-name = "scale"
-factor = -5
-[defence]
-name = "centred"
-"""
-METHODS = '[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\nshared = 2\n'
+TINY = {
+    "clients": 10, "rounds": 12, "runs": 2, "cohort": 3, "test_samples": 20, "features": {"dim": 6},
+    "attack": {"name": "scale", "factor": -5}, "defence": {"name": "centred"},
+    "methods": [{"name": "onlinefed"}, {"name": "psofed", "shared": 2}],
+}  # fmt: skip
 SAID = "10 % of the clients are malicious: model times -5; defence: centred clipping tau=0.1"
 
 
 @pytest.fixture
-def tiny(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY + METHODS)
-    return path
+def tiny(file):
+    return file("tiny.toml", **TINY)
 
 
 @pytest.mark.parametrize(
-    ("verb", "file"),
+    ("verb", "made"),
     [
         (("run",), "summary.json"),
         (("study", "sweep", "--set", "shared=1,2"), "sweep.json"),
@@ -48,11 +33,10 @@ def tiny(tmp_path):
     ],
 )
 @pytest.mark.usefixtures("sketched")
-def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, file):
-    done = psofed(*verb, tiny, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_results_say_who_is_malicious_and_what_is_done_about_it(works, tiny, tmp_path, verb, made):
+    done = works(*verb, tiny, "--out", "out")
     assert SAID in done.stdout
-    assert json.loads((tmp_path / "out" / file).read_text())["threat"] == SAID
+    assert json.loads((tmp_path / "out" / made).read_text())["threat"] == SAID
     page = (tmp_path / "out" / "report.html").read_text().replace("\\u2212", "-")
     assert SAID in page
 
@@ -64,10 +48,9 @@ def test_without_attack_and_defence_nothing_is_said():
 
 
 @pytest.mark.usefixtures("sketched")
-def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
+def test_options_of_an_attack_are_swept(psofed, works, tiny, tmp_path):
     sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
-    done = psofed("study", "sweep", tiny, *sets, "--out", "out")
-    assert done.returncode == 0, done.stderr
+    works("study", "sweep", tiny, *sets, "--out", "out")
     table = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert table["settings"] == {
         "attack.share": [0, 0.2], "attack.factor": [-1, -5], "defence.tau": [0.1, 1]
@@ -104,14 +87,8 @@ def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
     assert found.curves.titles[0] == "Online-Fed"
 
 
-@pytest.mark.parametrize(
-    ("attack", "words"),
-    [
-        (Scale(factor=float("nan")), "attack.factor is nan; use a finite number"),
-        (Scale(share=1.0), "attack.share is 1.0; use a share of the clients, 0 to 1"),
-        (Adaptive(push="weak"), "attack is 'adaptive, weak 10', which needs a model"),
-    ],
-)
-def test_an_attack_that_means_nothing_here_is_refused(attack, words):
-    with pytest.raises(InputError, match=re.escape(words)):
-        Experiment(attack=attack, learner=network.Options(), methods=(OnlineFed(),))
+test_an_attack_that_means_nothing_here_is_refused = refused({
+    "attack.factor is nan; use a finite number": Scale(factor=float("nan")),
+    "attack.share is 1.0; use a share of the clients, 0 to 1": Scale(share=1.0),
+    "attack is 'adaptive, weak 10', which needs a model": Adaptive(push="weak"),
+}, lambda attack: Experiment(attack=attack, learner=network.Options(), methods=(OnlineFed(),)))  # fmt: skip

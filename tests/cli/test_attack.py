@@ -1,7 +1,5 @@
 """Attacks as people type them: `psofed study attack`, and in the file of another command."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace
@@ -11,34 +9,22 @@ import pytest
 
 import psofed.federation.schema
 import psofed.stages.attacks.scale
-from helpers.command import call
+from helpers.command import call, wrong
 from helpers.skeletons import put
 from psofed.compare import attacks as study
 from psofed.simulate import montecarlo
 from psofed.simulate.montecarlo import threads
 
-TINY = """
-clients = 10
-rounds = 40
-runs = 3
-cohort = 3
-test_samples = 20
-[features]
-dim = 6
-[[methods]]
-name = "psofed"
-shared = 3
-[[methods]]
-name = "raw"
-"""
+TINY = {
+    "clients": 10, "rounds": 40, "runs": 3, "cohort": 3, "test_samples": 20, "features": {"dim": 6},
+    "methods": [{"name": "psofed", "shared": 3}, {"name": "raw"}],
+}  # fmt: skip
 SOME = ("--attack", "scale:factor=-5", "--attack", "labels", "--defence", "centred")
 
 
 @pytest.fixture
-def tiny(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return path
+def tiny(file):
+    return file("tiny.toml", **TINY)
 
 
 def repeated(folder, command):
@@ -49,9 +35,8 @@ def repeated(folder, command):
     return (folder / "again/attack.csv").read_bytes()
 
 
-def test_attacks_are_tried_at_every_share_with_and_without_a_defence(psofed, tiny, tmp_path):
-    done = psofed("study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_attacks_are_tried_at_every_share_with_and_without_a_defence(works, tiny, tmp_path):
+    done = works("study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out")
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
         "experiment.toml", "attack.csv", "attack.json", "report.html",
@@ -108,12 +93,11 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
     assert [each for each in mine if each.name == "scale"] == [own]
 
 
-def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path, sketched):
+def test_an_attack_of_ones_own_is_kept_beside_the_result(works, tiny, tmp_path, sketched):
     put(tmp_path, kind="attack")
     put(tmp_path, kind="defence", name="shield.py")
     own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
-    done = psofed("study", "attack", tiny, *own, "--out", "out")
-    assert done.returncode == 0, done.stderr
+    done = works("study", "attack", tiny, *own, "--out", "out")
     worst = "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients"
     assert worst in done.stdout
     table = json.loads((tmp_path / "out/attack.json").read_text())
@@ -123,40 +107,37 @@ def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path,
     assert repeated(tmp_path, table["command"]) == (tmp_path / "out/attack.csv").read_bytes()
 
 
-ONE = f'{TINY.rpartition("[[")[0]}scheme = "coordinated"\n[attack]\nshare = 0.5\n'
 TO = ("--broker", "127.0.0.1:1", "--state", "s")
 
 
 @pytest.fixture
-def file(tmp_path):
-    def write(attack, more=""):
-        (tmp_path / "e.toml").write_text(f'{ONE}name = "{attack}"\n{more}')
-        return "e.toml"
+def attacked(file):
+    def write(attack, **more):
+        one = {"name": "psofed", "shared": 3, "scheme": "coordinated"}
+        by = {"name": attack, "share": 0.5}
+        return file("e.toml", **TINY | {"methods": [one], "attack": by} | more)
 
     return write
 
 
-def test_verify_honours_an_attack_and_a_defence(psofed, file):
-    done = psofed("study", "verify", file("perturbation", '[defence]\nname = "median"\n'))
-    assert done.returncode == 0, done.stderr
+def test_verify_honours_an_attack_and_a_defence(works, attacked):
+    done = works("study", "verify", attacked("perturbation", defence={"name": "median"}))
     assert "All within 1e-12" in done.stdout
 
 
 @pytest.mark.parametrize("attack", ["alie", "ipm", "minmax"])
 def test_an_attack_that_needs_to_know_what_others_send_is_refused_where_clients_are_alone(
-    psofed, file, attack
+    psofed, attacked, attack
 ):
     for command in (
         ("study", "verify"),
         ("deploy", "serve", *TO),
         ("deploy", "client", "--id", 0, *TO),
     ):
-        done = psofed(*command, file(attack))
-        assert done.returncode == 2, command
-        assert f"attack.name is '{attack}', whose clients know what others send" in done.stderr
+        said = f"attack.name is '{attack}', whose clients know what others send"
+        wrong(psofed(*command, attacked(attack)), said)
 
 
-def test_a_client_with_samples_of_its_own_refuses_an_attack_on_the_stream(psofed, file):
-    done = psofed("deploy", "client", file("labels"), "--id", 0, *TO, "--stream", "mine.csv")
-    assert done.returncode == 2
-    assert "--stream is 'mine.csv', but [attack] labels changes samples of FILE's" in done.stderr
+def test_a_client_with_samples_of_its_own_refuses_an_attack_on_the_stream(psofed, attacked):
+    done = psofed("deploy", "client", attacked("labels"), "--id", 0, *TO, "--stream", "mine.csv")
+    wrong(done, "--stream is 'mine.csv', but [attack] labels changes samples of FILE's")

@@ -85,12 +85,11 @@ def test_run_takes_rounds_seed_and_runs_and_prints_a_table_or_json(psofed, tmp_p
     assert table["folder"] == os.path.join("results", "tiny-2")
 
 
-def test_the_command_in_a_result_repeats_it_to_the_byte(process, psofed, tmp_path, tiny):
+def test_the_command_in_a_result_repeats_it_to_the_byte(process, works, tmp_path, tiny):
     assert process("run", tiny, "--out", "first").returncode == 0
     first = tmp_path / "first"
     command = json.loads((first / "summary.json").read_text())["command"].split()[1:]
-    repeated = psofed(*command, "--out", "../again", cwd=first)
-    assert repeated.returncode == 0, repeated.stderr
+    works(*command, "--out", "../again", cwd=first)
     for path in first.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
@@ -106,9 +105,8 @@ def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, t
     wrong(psofed("init", "nowhere/new.toml"), "cannot be written", "No such file")
 
 
-def test_verify_draws_cases(psofed):
-    drawn = psofed("study", "verify")
-    assert drawn.returncode == 0
+def test_verify_draws_cases(works):
+    drawn = works("study", "verify")
     assert drawn.stdout.count("ok") == 25
 
 
@@ -119,15 +117,6 @@ def test_verify_fails_when_executors_differ(psofed, monkeypatch):
     assert "DIFFERS" in result.stdout
 
 
-def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
-    (tmp_path / "cut.toml").write_text(tiny.read_text()[:-3])
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    wrong(psofed("study", "verify", "none.toml"), "none.toml: cannot be read: No such file")
-    wrong(psofed("run", "cut.toml"), "cut.toml: is not TOML", "line")
-    wrong(psofed("run", "binary.toml"), "binary.toml: is not text")
-    wrong(psofed("run", tmp_path), "cannot be read: Is a directory")
-
-
 def test_a_full_standard_output_is_not_a_bug(process):
     with open("/dev/full", "w") as full:
         result = process("init", "-", stdout=full)
@@ -135,32 +124,21 @@ def test_a_full_standard_output_is_not_a_bug(process):
     assert "this is a bug" not in result.stderr
 
 
-def test_many_methods_fit_into_one_figure_and_a_label_is_text(psofed, tmp_path):
-    labels = {1: "$x^$", 2: "_hidden"}
-    tables = "".join(
-        f'[[methods]]\nname = "psofed"\nshared = {m}\nlabel = "{labels.get(m, "")}"\n'
-        for m in range(1, 31)
-    )
-    start = "clients = 4\nrounds = 5\nruns = 2\ntest_samples = 40\n[features]\ndim = 31\n"
-    (tmp_path / "many.toml").write_text(start + tables)
-    result = psofed("run", "many.toml", "--out", "out")
-    assert result.returncode == 0, result.stderr
+def test_many_methods_fit_into_one_figure_and_a_label_is_text(works, file):
+    labels = ["$x^$", "_hidden", *[""] * 28]
+    methods = [{"name": "psofed", "shared": m, "label": each} for m, each in enumerate(labels, 1)]
+    few = {"clients": 4, "rounds": 5, "runs": 2, "test_samples": 40, "features": {"dim": 31}}
+    result = works("run", file(**few, methods=methods), "--out", "out")
     assert "Warning" not in result.stderr
     assert "nan" not in result.stdout
 
 
-def test_a_wrong_option_is_explained(psofed, monkeypatch):
+def test_a_number_of_jobs_that_is_none_is_refused(psofed, monkeypatch):
     monkeypatch.setenv("PSOFED_JOBS", "many")
     wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use a number from 1 on")
-    result = psofed("reproduce", "--runs", 0)
-    assert result.returncode == 2
-    assert "--runs is 0; use a number above 0" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert psofed("reproduc").returncode == 2
 
 
 def test_a_folder_that_cannot_be_written_is_known_before_the_work(psofed, tmp_path, tiny):
-    wrong(psofed("run", tiny, "--out", tiny / "sub"), "cannot be written: Not a directory")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep me")
     wrong(psofed("run", tiny, "--out", "full"), "full is not empty", "give another --out")
@@ -191,7 +169,7 @@ def test_a_file_that_does_not_fit_is_named(psofed, monkeypatch, tiny):
 
 
 @pytest.mark.long
-def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
+def test_ctrl_c_keeps_what_is_finished_and_says_so(start, works, tmp_path):
     command = ("reproduce", "--rounds", "20000", "--out", "r")  # minutes: a line every 10 s
     process = start(*command, stderr=subprocess.PIPE)
     first = process.stderr.readline()
@@ -205,8 +183,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     assert time.monotonic() - begin < 30
     kept = int(re.search(r"Interrupted: (\d+) runs? w\w+ finished; .* kept", rest)[1])
     assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
-    done = psofed(*command, "--runs", kept)
-    assert done.returncode == 0, done.stderr
+    done = works(*command, "--runs", kept)
     assert re.search(rf"Resumed: {kept} runs? w\w+ finished before", done.stderr)
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
 
@@ -257,12 +234,11 @@ def test_ctrl_c_just_before_the_first_run_leaves_nothing(
     assert not (tmp_path / "r").exists()
 
 
-def test_a_psofed_without_compiled_code_says_that_it_is_slow(psofed, tiny, monkeypatch):
+def test_a_psofed_without_compiled_code_says_that_it_is_slow(psofed, works, tiny, monkeypatch):
     from psofed.core import native
 
     told = "This psofed has no compiled code"
     assert told not in psofed("run", tiny, "--runs", 1, "--out", "a").stderr
     monkeypatch.setattr(native, "library", lambda level=None: None)
-    done = psofed("run", tiny, "--runs", 1, "--out", "b")
-    assert done.returncode == 0
+    done = works("run", tiny, "--runs", 1, "--out", "b")
     assert told in done.stderr

@@ -19,7 +19,7 @@ def fit(tmp_path_factory):
     return folder / "fit" / "model.psofed"
 
 
-def test_a_model_is_exported_to_each_format(fit, process, psofed, tmp_path):
+def test_a_model_is_exported_to_each_format(fit, process, works, tmp_path):
     done = process("deploy", "export", fit, "--to", "json")
     assert done.returncode == 0, done.stderr
     assert "Mix with PSO-Fed M=4 uncoordinated, mean of all clients" in done.stdout
@@ -28,7 +28,7 @@ def test_a_model_is_exported_to_each_format(fit, process, psofed, tmp_path):
     assert "psofed deploy export" in made
     assert "--to json" in made
     for format, name in (("c", "model-mill.h"), ("onnx", "model-mill.onnx")):
-        assert psofed("deploy", "export", fit, "--to", format, "--client", "mill").returncode == 0
+        works("deploy", "export", fit, "--to", format, "--client", "mill")
         assert (tmp_path / name).stat().st_size > 1000
     assert "static inline float model_mill_predict(" in (tmp_path / "model-mill.h").read_text()
 

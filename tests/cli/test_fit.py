@@ -13,9 +13,8 @@ from psofed.tables.fitting import fit_table
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 
 
-def test_fit_the_example_then_predict(psofed, tmp_path):
-    result = psofed("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
-    assert result.returncode == 0, result.stderr
+def test_fit_the_example_then_predict(works, tmp_path):
+    result = works("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
     for part in (
         "Mix with PSO-Fed M=10",
         "Last value",
@@ -34,8 +33,7 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
     for part in ("RMSE", "MAE", "Intervals of 0.9, last part:", "best constant"):
         assert part in result.stdout
     asked = ("--interval", 0.9, "--out", "p.csv")
-    said = psofed("predict", "r/model.psofed", example.PATH, *asked)
-    assert said.returncode == 0, said.stderr
+    said = works("predict", "r/model.psofed", example.PATH, *asked)
     assert "RMSE" in said.stderr
     assert "are inside the interval of 0.9" in said.stderr
     with open(tmp_path / "p.csv", encoding="utf-8", newline="") as file:
@@ -48,13 +46,11 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sketched")
-def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
-    result = psofed("advise", "--example", *QUICK, "--link", "lorawan-dr3", "--json", "--out", "a")
-    assert result.returncode == 0, result.stderr
+def test_advise_writes_a_plan_that_fit_reads(works, tmp_path):
+    result = works("advise", "--example", *QUICK, "--link", "lorawan-dr3", "--json", "--out", "a")
     answer = json.loads(result.stdout)
     assert answer["recommended"]["largest_message"] <= 115
-    again = psofed("fit", example.PATH, "--plan", "a/plan.toml", "--json")
-    assert again.returncode == 0, again.stderr
+    again = works("fit", example.PATH, "--plan", "a/plan.toml", "--json")
     shown = json.loads(again.stdout)
     assert shown["scores"][0]["method"] == f"Mix with {answer['recommended']['method']}"
     planned = tomllib.loads((tmp_path / "a" / "plan.toml").read_text())
@@ -92,7 +88,9 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
 
 
 @pytest.mark.usefixtures("sketched")
-def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(psofed, tmp_path):
+def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(
+    psofed, works, tmp_path
+):
     """What a client has learned is the opposite of what holds in the last part."""
     rows = [f"{n},{k},{n % 7},{(n % 7) * (-1) ** (n > 150)}" for n in range(200) for k in "pq"]
     (tmp_path / "table.csv").write_text("\n".join(["t,who,a,y", *rows]))
@@ -104,28 +102,29 @@ def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(ps
     names = {path.name for path in (tmp_path / "r").iterdir()}
     assert {"plan.toml", "scores.csv", "summary.json", "report.html"} <= names
     assert "model.psofed" not in names
-    forced = psofed(*asked, "--set", "force=true", "--out", "f")
-    assert forced.returncode == 0, forced.stderr
+    works(*asked, "--set", "force=true", "--out", "f")
     wrong(psofed("predict", "f/model.psofed", "table.csv", "--interval", 0.7), "interval is 0.7")
 
 
 @pytest.mark.usefixtures("sketched")
-def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
+def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(
+    psofed, works, tmp_path
+):
     (tmp_path / "table.csv").write_text(TABLE)
     asked = (*ROLES, "--set", "dim=20", "--set", "force=true", "--out", "r")
-    done = psofed("fit", "table.csv", *asked, "--set", "width=1", "--set", "step=0.5")
-    assert done.returncode == 0, done.stderr
+    works("fit", "table.csv", *asked, "--set", "width=1", "--set", "step=0.5")
     (tmp_path / "other.csv").write_text("t,who,b\n0,p,1\n")
     wrong(psofed("predict", "r/model.psofed", "other.csv"), "other.csv: row 1: column 'a'")
     wrong(psofed("predict", "table.csv", "other.csv"), "is not a psofed model")
     (tmp_path / "unlabelled.csv").write_text("t,who,a\n0,p,1\n1,new,1\n")
-    said = psofed("predict", "r/model.psofed", "unlabelled.csv")
-    assert said.returncode == 0, said.stderr
+    said = works("predict", "r/model.psofed", "unlabelled.csv")
     assert len(said.stdout.splitlines()) == 3
 
 
 @pytest.mark.usefixtures("sketched")
-def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(psofed, tmp_path):
+def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(
+    psofed, works, tmp_path
+):
     head, *rows = TABLE.splitlines()
     (tmp_path / "table.csv").write_text(TABLE + "\n")
     other = "\n".join([head, *reversed(rows)]).replace(",", ";") + "\n"
@@ -133,8 +132,7 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
     sets = ("--set", "lags=1", "--set", "lags_of.a=4,9", "--set", "markers=-999")
     models = []
     for name in ("table", "export"):
-        done = psofed("fit", f"{name}.csv", *ROLES, *QUICK, *sets, "--out", name)
-        assert done.returncode == 0, done.stderr
+        done = works("fit", f"{name}.csv", *ROLES, *QUICK, *sets, "--out", name)
         models.append((tmp_path / name / "model.psofed").read_bytes())
     assert models[0] == models[1]
     assert "Encoding utf-16, cells separated by semicolons." in done.stderr
@@ -145,13 +143,12 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
     assert summary["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
     said = psofed("predict", "table/model.psofed", "export.csv", "--json")
     assert json.loads(said.stdout)["rows"] == len(rows) - 18  # those before the first lag
-    again = psofed("fit", "table.csv", "--plan", "table/plan.toml", "--out", "again")
-    assert again.returncode == 0, again.stderr
+    works("fit", "table.csv", "--plan", "table/plan.toml", "--out", "again")
     plans = [(tmp_path / name / "plan.toml").read_text() for name in ("table", "again")]
     assert plans[0] == plans[1]
 
 
-def test_predictions_stand_next_to_the_rows_as_the_file_has_them(psofed, tmp_path):
+def test_predictions_stand_next_to_the_rows_as_the_file_has_them(works, tmp_path):
     lines = [f"{n};p;{n % 7},5;{n % 3},25;kept" for n in range(60)][::-1]
     (tmp_path / "german.csv").write_text("\n".join(["t;who;a;y;note", *lines]) + "\n")
     wide = ["t,p.a,p.y,q.a,q.y", *(f"{n},{n % 7},{n % 3},{n % 5},{n % 2}" for n in range(60))]
@@ -168,8 +165,7 @@ def test_predictions_stand_next_to_the_rows_as_the_file_has_them(psofed, tmp_pat
         done = fit_table(tmp_path / name, target="y", time="t", inputs="a", lags=3, dim=9, width=1.0,
                          step=0.3, compare=False, **more)  # fmt: skip
         done.save(tmp_path / "m.psofed")
-        said = psofed("predict", "m.psofed", name)
-        assert said.returncode == 0, said.stderr
+        said = works("predict", "m.psofed", name)
         first, *rows = said.stdout.splitlines()
         assert first == head
         before = (tmp_path / name / "q.csv" if name == "each" else tmp_path / name).read_text()
@@ -183,12 +179,11 @@ def test_predictions_stand_next_to_the_rows_as_the_file_has_them(psofed, tmp_pat
 
 
 @pytest.mark.usefixtures("sketched")
-def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_path):
+def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, works, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE + "\n")
     roles = ("--time", "t", "--target", "y", "--set", "compare=false", *QUICK, "--out", "r")
     wrong(psofed("fit", "table.csv", *roles), "loses 200 of 400 rows", "did you mean 'who'")
     assert not (tmp_path / "r").exists()
-    done = psofed("fit", "table.csv", *roles, "--set", "allow_loss=true")
-    assert done.returncode == 0, done.stderr
+    done = works("fit", "table.csv", *roles, "--set", "allow_loss=true")
     assert "dropped: 200" in done.stdout
     assert "allow_loss = true" in (tmp_path / "r" / "plan.toml").read_text()

@@ -1,7 +1,5 @@
 """What `psofed --help` lists, and what a shell completes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from unittest import mock

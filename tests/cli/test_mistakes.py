@@ -3,28 +3,19 @@
 import shlex
 
 import pytest
+import tomli_w
 
 from helpers.command import wrong
 
-RUN = """
-clients = 10
-rounds = 40
-runs = 3
-cohort = 3
-test_samples = 20
-[features]
-dim = 6
-[[methods]]
-name = "psofed"
-shared = 3
-[[methods]]
-name = "raw"
-"""
+RUN = {
+    "clients": 10, "rounds": 40, "runs": 3, "cohort": 3, "test_samples": 20, "features": {"dim": 6},
+    "methods": [{"name": "psofed", "shared": 3}, {"name": "raw"}],
+}  # fmt: skip
 FILES = {
-    "run.toml": RUN.encode(),
+    "run.toml": tomli_w.dumps(RUN).encode(),
     "attacked.toml": b'[attack]\nname = "scale"\nshare = 0.5\n[[methods]]\nname = "psofed"\n',
     "alone.toml": b'clients = 4\n[[methods]]\nname = "local"\n',
-    "cut.toml": RUN.encode()[:-3],
+    "cut.toml": b'clients = 10\nname = "raw',
     "binary.toml": b"\xff\xfe\x00",
 }
 MISTAKES = [
@@ -50,7 +41,7 @@ MISTAKES = [
     ("compare --target nan", "--target is nan; use a number of dB"),
     ("compare --budget 1.2", "--budget is 1.2; use a share of Online-Fed's traffic"),
     ("reproduce --runs 0", "--runs is 0; use a number above 0"),
-    ("run cut.toml", "cut.toml: is not TOML"),
+    ("run cut.toml", "cut.toml: is not TOML: Unterminated string (at end of document); correct that line"),
     ("run binary.toml", "binary.toml: is not text"),
     ("run .", "cannot be read: Is a directory"),
     ("run run.toml --out run.toml/sub", "cannot be written: Not a directory"),

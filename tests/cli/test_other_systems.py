@@ -11,15 +11,10 @@ sys.modules["fcntl"] = None
 from psofed.cli import main
 main.main(sys.argv[1:])
 """
-TINY = """
-clients = 4
-rounds = 10
-runs = 1
-cohort = 2
-test_samples = 20
-features = { dim = 8 }
-methods = [{ name = "psofed", shared = 4 }]
-"""
+SETTINGS = {
+    "clients": 4, "rounds": 10, "runs": 1, "cohort": 2, "test_samples": 20, "features": {"dim": 8},
+    "methods": [{"name": "psofed", "shared": 4}],
+}  # fmt: skip
 
 
 def elsewhere(*words, folder, program=BLOCKED):
@@ -29,8 +24,8 @@ def elsewhere(*words, folder, program=BLOCKED):
 
 
 @pytest.fixture
-def file(tmp_path):
-    (tmp_path / "tiny.toml").write_text(TINY)
+def folder(tmp_path, file):
+    file("tiny.toml", **SETTINGS)
     return tmp_path
 
 
@@ -43,8 +38,8 @@ def file(tmp_path):
     ],
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
-def test_what_needs_locks_says_so_in_one_line(file, words):
-    done = elsewhere(*words, folder=file)
+def test_what_needs_locks_says_so_in_one_line(folder, words):
+    done = elsewhere(*words, folder=folder)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("psofed: this system has no file locks of POSIX")
@@ -61,16 +56,16 @@ def test_what_needs_locks_says_so_in_one_line(file, words):
     ],
     ids=lambda words: " ".join(words[:2]),
 )
-def test_what_needs_none_works(file, words):
+def test_what_needs_none_works(folder, words):
     if words[0] == "check":
-        assert elsewhere("init", "mine.py", "--preset", "learner", folder=file).returncode == 0
-    done = elsewhere(*words, folder=file)
+        assert elsewhere("init", "mine.py", "--preset", "learner", folder=folder).returncode == 0
+    done = elsewhere(*words, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_demo_says_what_is_missing_before_an_address(file):
+def test_demo_says_what_is_missing_before_an_address(folder):
     missing = BLOCKED.replace('["fcntl"]', '["paho"]')
-    done = elsewhere("demo", folder=file, program=missing)
+    done = elsewhere("demo", folder=folder, program=missing)
     assert done.returncode == 2
     assert "pip install '.[deploy]'" in done.stderr
     assert "http" not in done.stdout

@@ -1,13 +1,12 @@
 """What a terminal shows: within its width."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
 
 import pytest
 
+from helpers.command import Screen
 from psofed.cli import printing
 from psofed.report.files import Grid
 
@@ -19,11 +18,6 @@ WIDE = Grid(
 LONG = "  [yes] " + "M = 40 ends slightly below Online-Fed after 3000 rounds, " * 5
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def shown(monkeypatch, stream, columns=80):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys, "stdout", stream)
@@ -33,7 +27,7 @@ def shown(monkeypatch, stream, columns=80):
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
 def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
-    text = shown(monkeypatch, Terminal(), columns)
+    text = shown(monkeypatch, Screen(), columns)
     assert max(map(len, text.splitlines())) <= columns
     assert "steady" in text
     assert "see report.html" in text
@@ -52,12 +46,13 @@ def test_wrapped_lines_keep_their_indent():
     assert all(line.startswith(" " * 8 + w) for line in others for w in [line.split()[0]])
 
 
-def test_a_command_ends_well_where_only_ascii_can_be_printed(process, tmp_path):
-    (tmp_path / "own.toml").write_text(
-        "clients = 4\ncohort = 2\nrounds = 20\nruns = 2\ntest_samples = 20\n"
-        "[[methods]]\nname = 'onlinefed'\n"
+def test_a_command_ends_well_where_only_ascii_can_be_printed(process, file):
+    few = {"clients": 4, "cohort": 2, "rounds": 20, "runs": 2, "test_samples": 20}
+    done = process(
+        "run",
+        file(**few, methods=[{"name": "onlinefed"}]),
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )
-    done = process("run", "own.toml", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     assert " ?" in done.stdout
 

@@ -1,37 +1,19 @@
 """`psofed study privacy`, as people type it: files and tables."""
 
-from __future__ import annotations
-
 import json
 import re
 
 import pytest
 
-RUN = """
-clients = 2
-cohort = 2
-rounds = 8
-[features]
-dim = 60
-[[methods]]
-name = "psofed"
-shared = 30
-scheme = "coordinated"
-[deploy]
-run = "p"
-"""
+RUN = {
+    "clients": 2, "cohort": 2, "rounds": 8, "features": {"dim": 60}, "deploy": {"run": "p"},
+    "methods": [{"name": "psofed", "shared": 30, "scheme": "coordinated"}],
+}  # fmt: skip
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "run.toml"
-    path.write_text(RUN)
-    return path
-
-
-def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, tmp_path):
-    done = psofed("study", "privacy", file, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, works, file, tmp_path):
+    file(**RUN)
+    done = works("study", "privacy", "run.toml", "--out", "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "experiment.toml", "privacy.json", "privacy.txt", "report.html"
     }  # fmt: skip
@@ -41,15 +23,14 @@ def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, t
     assert {"read", "error", "unknowns", "equations", "versions", "command"} <= table.keys()
     assert (table["read"], table["equations"], table["gauge"]) == (1.0, 30, "readable")
     # Nothing is overwritten.
-    assert psofed("study", "privacy", file, "--out", "out").returncode == 2
+    assert psofed("study", "privacy", "run.toml", "--out", "out").returncode == 2
 
 
 @pytest.mark.usefixtures("sketched")
-def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
-    text = RUN.replace("clients = 2", "clients = 16").replace("cohort = 2", "cohort = 16")
-    file.write_text(text.replace("= 30", "= 9") + "[privacy]\nmasks = true\n")
-    done = psofed("study", "privacy", file, "--rounds", 4, "--clients", 1, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_with_and_without_privacy_stand_side_by_side(works, file, tmp_path):
+    methods = [RUN["methods"][0] | {"shared": 9}]
+    more = {"clients": 16, "cohort": 16, "methods": methods, "privacy": {"masks": True}}
+    works("study", "privacy", file(**RUN | more), "--rounds", 4, "--clients", 1, "--out", "out")
     table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     (plain,), (masked,) = table["methods"], table["with_privacy"]
     assert (plain["gauge"], masked["gauge"]) == ("readable", "closed")
@@ -58,9 +39,8 @@ def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_the_columns_of_a_table_are_read_in_their_units(psofed, table, tmp_path):
-    done = psofed("study", "privacy", table, "--rounds", 10, "--clients", 2, "--out", "out")
-    assert done.returncode == 0, done.stderr
+def test_the_columns_of_a_table_are_read_in_their_units(works, table, tmp_path):
+    works("study", "privacy", table, "--rounds", 10, "--clients", 2, "--out", "out")
     (found,) = json.loads((tmp_path / "out" / "privacy.json").read_text())["methods"]
     assert found["read"] == 1
     assert found["samples"] == 20 - 2

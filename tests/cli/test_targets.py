@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from helpers.command import wrong
 from helpers.opened import told
 from psofed import experiment as experiments
 
@@ -14,11 +15,10 @@ def ends(folder):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_a_run_says_everywhere_which_targets_it_was_tested_on(psofed, tiny, tmp_path):
+def test_a_run_says_everywhere_which_targets_it_was_tested_on(works, tiny, tmp_path):
     for targets, words in (("clean", "noise-free targets"), ("noisy", "noisy targets")):
         sets = ("--set", f"targets={targets}", "--set", "test_samples=1000")
-        done = psofed("run", tiny, *sets, "--out", targets)
-        assert done.returncode == 0, done.stderr
+        done = works("run", tiny, *sets, "--out", targets)
         assert f"Errors are on {words}; ± is one standard error" in done.stdout
         assert ("test MSE in dB (noisy)" in done.stdout) == (targets == "noisy")
         assert experiments.read(tmp_path / targets / "experiment.toml").targets == targets
@@ -31,10 +31,9 @@ def test_a_run_says_everywhere_which_targets_it_was_tested_on(psofed, tiny, tmp_
 
 
 @pytest.mark.usefixtures("sketched")
-def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, tmp_path):
+def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, works, tmp_path):
     asked = ("--runs", 2, "--rounds", 120, "--set", "targets=noisy")
-    done = psofed("reproduce", *asked, "--out", "r")
-    assert done.returncode == 0, done.stderr
+    done = works("reproduce", *asked, "--out", "r")
     assert "as measured here on noisy targets" in done.stdout
     assert "differences in dB are smaller" in done.stdout
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
@@ -45,41 +44,34 @@ def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, tmp_path):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_sweep_and_theory_take_targets_and_show_them(psofed, tiny, tmp_path):
-    done = psofed(
+def test_sweep_and_theory_take_targets_and_show_them(psofed, works, tiny, tmp_path):
+    done = works(
         "study", "sweep", tiny, "--set", "shared=1,2", "--set", "targets=noisy", "--out", "s"
     )
-    assert done.returncode == 0, done.stderr
     assert "the last fifth of the rounds, noisy targets." in done.stdout
     both = psofed("study", "sweep", tiny, "--set", "targets=clean,noisy", "--out", "both")
     assert "PSO-Fed M=2 uncoordinated, targets noisy" in both.stdout
     assert (
         json.loads((tmp_path / "both" / "sweep.json").read_text())["targets"] == "targets as named"
     )
-    theory = psofed("study", "theory", tiny, "--set", "targets=noisy", "--out", "t")
-    assert theory.returncode == 0, theory.stderr
+    theory = works("study", "theory", tiny, "--set", "targets=noisy", "--out", "t")
     assert "Errors are on noisy targets." in theory.stdout
     assert told(tmp_path / "t")["facts"].endswith("noisy targets")
 
 
 @pytest.mark.usefixtures("sketched")
-def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table, tmp_path):
-    done = psofed("run", table, "--out", "r")
-    assert done.returncode == 0, done.stderr
+def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, works, table, tmp_path):
+    done = works("run", table, "--out", "r")
     assert "Errors are on measured targets" in done.stdout
     assert told(tmp_path / "r")["facts"].endswith("measured targets")
     for targets in ("clean", "noisy"):
-        refused = psofed("run", table, "--set", f"targets={targets}", "--out", "s")
-        assert refused.returncode == 2
-        assert f"--set targets is '{targets}', but a table has only the targets" in refused.stderr
+        said = f"targets is '{targets}', but a table has only the targets"
+        wrong(psofed("run", table, "--set", f"targets={targets}", "--out", "s"), f"--set {said}")
         (tmp_path / "named.toml").write_text(f'targets = "{targets}"\n{table.read_text()}')
-        refused = psofed("run", tmp_path / "named.toml", "--out", "s")
-        assert refused.returncode == 2
-        assert f"targets is '{targets}', but a table has only the targets" in refused.stderr
-    refused = psofed("run", table, "--set", "judge=personal", "--out", "s")
-    assert refused.returncode == 2
-    assert 'judge is "personal", but the test samples of a table' in refused.stderr
-    refused = psofed("run", table, "--set", "rounds=100000", "--out", "s")
-    assert refused.returncode == 2
-    assert "rounds is 100000, but a round is a tick" in refused.stderr
+        wrong(psofed("run", tmp_path / "named.toml", "--out", "s"), said)
+    for setting, said in (
+        ("judge=personal", 'judge is "personal", but the test samples of a table'),
+        ("rounds=100000", "rounds is 100000, but a round is a tick"),
+    ):
+        wrong(psofed("run", table, "--set", setting, "--out", "s"), said)
     assert not (tmp_path / "s").exists()

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from helpers.command import wrong
 from helpers.opened import told
 from psofed.compare import budget, tuning
 from psofed.compare.budget import Cost, completed, cost, everything, fit, reference_bytes
@@ -147,28 +148,16 @@ def test_the_sentence_knows_what_is_within_error(error, expected):
     assert made.order("bytes")[0] == made.ranking()[0] == 1
 
 
-TOML = """
-clients = 8
-cohort = 2
-rounds = 200
-test_samples = 100
-[features]
-dim = 10
-[[methods]]
-name = "psofed"
-shared = 3
-[[methods]]
-name = "topk"
-kept = 2
-"""
+FILE = {
+    "clients": 8, "cohort": 2, "rounds": 200, "test_samples": 100, "features": {"dim": 10},
+    "methods": [{"name": "psofed", "shared": 3}, {"name": "topk", "kept": 2}],
+}  # fmt: skip
 
 
 @pytest.mark.long
-def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
-    (tmp_path / "small.toml").write_text(TOML)
+def test_the_command_compares_and_adds_fedavg_to_pso_fed(works, tmp_path, file):
     words = "--runs 3 --rounds 100 --budget 0.3 --target -1 --out out --tuning none"
-    result = psofed("compare", "small.toml", *words.split())
-    assert result.returncode == 0, result.stderr
+    result = works("compare", file(**FILE), *words.split())
     for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
         assert title in result.stdout
     folder = tmp_path / "out"
@@ -195,17 +184,10 @@ def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path):
-    (tmp_path / "small.toml").write_text(TOML)
-    result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")
-    assert result.returncode == 2
-    assert "--budget is 0.0001, which no method fits" in result.stderr
-    for why in (
-        "FedAvg E=5 would exchange models less than every",
-        "% at the least",
-        "or more rounds",
-    ):
-        assert why in result.stderr
+def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path, file):
+    whys = ("FedAvg E=5 would exchange models less than every", "% at the least", "or more rounds")
+    done = psofed("compare", file(**FILE), "--budget", "0.0001", "--out", "out")
+    wrong(done, "--budget is 0.0001, which no method fits", *whys)
     assert not (tmp_path / "out").exists()
 
 

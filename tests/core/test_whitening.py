@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.mistakes import is_named
+from helpers.mistakes import refused_in_files
 from psofed import experiment as experiments
 from psofed.cli.laws.executors import compare_methods
 from psofed.core import native
@@ -124,26 +124,22 @@ def test_titles_tell_bases_apart_and_files_have_the_basis_and_nothing_else():
     assert len(set(whole)) == 4
 
 
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ("size = 20", "features.size is given, but there is no basis"),
-        ("whiten = 1", "features.whiten is given, but there is no basis"),
-        ('basis = "white"', "features.basis is 'white'"),
-        ('basis = "whitened"\nsize = 0', "features.size is 0; use 1 to 200"),
-        ('basis = "whitened"\nsize = 201', "features.size is 201; use 1 to 200"),
-        ('basis = "whitened"\nsize = 8.5', "features.size is 8.5, a number"),
-        ('basis = "whitened"\nwhiten = 1.1', "features.whiten is 1.1; use 0"),
-        ('basis = "whitened"\nwhiten = nan', "features.whiten is nan; use 0"),
-        ('basis = "whitened"\nepsilon = 0', "features.epsilon is 0.0; use a number above 0"),
-        ('basis = "whitened"\nspread = inf', "features.spread is inf; use a variance"),
-        ('basis = "whitened"\ncorrelation = 1', "features.correlation is 1.0; use 0 to 1"),
-        ('basis = "whitened"\ndim = 5000', "features.dim is 5,000, but a basis needs"),
-        ('basis = "whitened"\nsize = 20\n[[methods]]\nname = "psofed"', "methods[0].shared is 40"),
-    ],
-)
-def test_mistakes_in_a_file_are_named(lines, says, tmp_path):
-    assert is_named(f"[features]\n{lines}\n", says, tmp_path)
+BASIS = "[features]\nbasis = 'whitened'\n"
+test_mistakes_in_a_file_are_named = refused_in_files({
+    "[features]\nsize = 20": "features.size is given, but there is no basis",
+    "[features]\nwhiten = 1": "features.whiten is given, but there is no basis",
+    '[features]\nbasis = "white"': "features.basis is 'white'",
+    BASIS + "size = 0": "features.size is 0; use 1 to 200",
+    BASIS + "size = 201": "features.size is 201; use 1 to 200",
+    BASIS + "size = 8.5": "features.size is 8.5, a number",
+    BASIS + "whiten = 1.1": "features.whiten is 1.1; use 0",
+    BASIS + "whiten = nan": "features.whiten is nan; use 0",
+    BASIS + "epsilon = 0": "features.epsilon is 0.0; use a number above 0",
+    BASIS + "spread = inf": "features.spread is inf; use a variance",
+    BASIS + "correlation = 1": "features.correlation is 1.0; use 0 to 1",
+    BASIS + "dim = 5000": "features.dim is 5,000, but a basis needs",
+    BASIS + 'size = 20\n[[methods]]\nname = "psofed"': "methods[0].shared is 40",
+})  # fmt: skip
 
 
 def test_features_that_vanish_under_the_guess_are_refused():

@@ -1,7 +1,5 @@
 """Frames that were captured at a broker."""
 
-from __future__ import annotations
-
 import sys
 
 import captured_frames
@@ -11,26 +9,10 @@ from helpers.devices import Team, wait_for
 from helpers.processes import end_in_order, start
 from psofed.errors import InputError
 
-RUN = """
-clients = 2
-cohort = 2
-rounds = 8
-[features]
-dim = 60
-[[methods]]
-name = "psofed"
-shared = 30
-scheme = "coordinated"
-[deploy]
-run = "p"
-"""
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "run.toml"
-    path.write_text(RUN)
-    return path
+RUN = {
+    "clients": 2, "cohort": 2, "rounds": 8, "features": {"dim": 60}, "deploy": {"run": "p"},
+    "methods": [{"name": "psofed", "shared": 30, "scheme": "coordinated"}],
+}  # fmt: skip
 
 
 def test_frames_of_a_real_broker_are_attacked(file, broker, mosquitto_sub, tmp_path):
@@ -38,7 +20,7 @@ def test_frames_of_a_real_broker_are_attacked(file, broker, mosquitto_sub, tmp_p
         captured_frames.CAPTURE.partition(" > ")[0].replace("HOST", "127.0.0.1").replace("RUN", "p")
     )
     words = words.replace("-h 127.0.0.1", f"-h 127.0.0.1 -p {broker.port}")
-    team = Team(tmp_path, file, broker.url)
+    team = Team(tmp_path, file(**RUN), broker.url)
     with (tmp_path / "frames.jsonl").open("wb") as frames:
         listener = start(
             "sh", "-c", f"exec {words.replace('mosquitto_sub', mosquitto_sub)}", stdout=frames
@@ -51,7 +33,7 @@ def test_frames_of_a_real_broker_are_attacked(file, broker, mosquitto_sub, tmp_p
     finally:
         team.stop()
         end_in_order([listener], 10)
-    found = captured_frames.attacked(file, tmp_path / "frames.jsonl", 3)
+    found = captured_frames.attacked(team.file, tmp_path / "frames.jsonl", 3)
     assert (found.methods[0].read, found.rounds, found.methods[0].samples) == (1.0, 8, 16)
 
 
@@ -69,7 +51,7 @@ def test_what_holds_no_frames_of_the_run_is_refused_in_a_line(
     path = tmp_path / "frames.jsonl"
     if frames is not None:
         path.write_text(frames)
-    monkeypatch.setattr(sys, "argv", ["captured_frames.py", str(file), str(path)])
+    monkeypatch.setattr(sys, "argv", ["captured_frames.py", str(file(**RUN)), str(path)])
     with pytest.raises(SystemExit) as ended:
         captured_frames.main()
     assert ended.value.code == 2
@@ -77,6 +59,6 @@ def test_what_holds_no_frames_of_the_run_is_refused_in_a_line(
 
 
 def test_frames_of_a_live_run_are_not_judged(file, tmp_path):
-    file.write_text(RUN + 'clock = "live"\n')
+    live = file(**RUN | {"deploy": {"run": "p", "clock": "live"}})
     with pytest.raises(InputError, match=r"deploy\.clock"):
-        captured_frames.attacked(file, tmp_path / "frames.jsonl", 3)
+        captured_frames.attacked(live, tmp_path / "frames.jsonl", 3)

@@ -22,20 +22,11 @@ from psofed.tables import export as formats
 from psofed.tables.export import portable
 from psofed.tables.export.portable import Portable
 
-RUN = """
-clients = 3
-cohort = 2
-rounds = 20
-{more}
-[features]
-dim = 12
-{features}
-[[methods]]
-name = "psofed"
-shared = 4
-[deploy]
-clock = "live"
-"""
+RUN = {
+    "clients": 3, "cohort": 2, "rounds": 20, "features": {"dim": 12}, "deploy": {"clock": "live"},
+    "methods": [{"name": "psofed", "shared": 4}],
+}  # fmt: skip
+GAUSSIAN = {"features": {"dim": 12, "name": "gaussian"}}
 
 
 def serve(path, folder, rounds=6):
@@ -62,7 +53,7 @@ def serve(path, folder, rounds=6):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    (folder / "run.toml").write_text(RUN.format(more="", features=""))
+    (folder / "run.toml").write_text(tomli_w.dumps(RUN))
     (folder / "empty").mkdir()
     return folder, *serve(folder / "run.toml", folder)
 
@@ -93,33 +84,32 @@ def test_the_folder_of_a_client_gives_its_own_model(run):
     ("where", "client", "change", "message"),
     [
         ("server", None, None, "is a folder without run.toml; give the file .* --plan run.toml"),
-        ("server", "1", "", "is of a server, which has no client's own model"),
-        ("server", "9", "", "--client is '9'"),
-        ("c1", "2", "", "--client is '2', but the state is of '1'"),
-        ("server", None, "seed = 5", "holds the state of another experiment"),
-        ("server", None, 'name = "gaussian"', "holds the state of another experiment"),
-        ("empty", None, "", "is a folder without a model"),
+        ("server", "1", {}, "is of a server, which has no client's own model"),
+        ("server", "9", {}, "--client is '9'"),
+        ("c1", "2", {}, "--client is '2', but the state is of '1'"),
+        ("server", None, {"seed": 5}, "holds the state of another experiment"),
+        ("server", None, GAUSSIAN, "holds the state of another experiment"),
+        ("empty", None, {}, "is a folder without a model"),
     ],
 )  # fmt: skip
-def test_a_folder_that_does_not_fit_is_refused(run, where, client, change, message):
+def test_a_folder_that_does_not_fit_is_refused(run, file, where, client, change, message):
     folder = run[0]
-    plan = folder / "other.toml"
-    more = {"features": change} if change and "gauss" in change else {"more": change or ""}
-    plan.write_text(RUN.format(**{"more": "", "features": ""} | more))
+    plan = None if change is None else file(**RUN | change)
     with pytest.raises(InputError, match=message):
-        formats.load(folder / where, client, None if change is None else plan)
+        formats.load(folder / where, client, plan)
 
 
 @pytest.mark.parametrize(
-    ("rounds", "features", "found"),
+    ("rounds", "change", "found"),
     [
-        (0, "", "has learned nothing yet"),
-        (1, 'name = "gaussian"', "gaussian features, which cannot be exported"),
+        (0, {}, "has learned nothing yet"),
+        (1, GAUSSIAN, "gaussian features, which cannot be exported"),
     ],
 )
-def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path, rounds, features, found):
-    plan = tmp_path / "run.toml"
-    plan.write_text(RUN.format(more="", features=features))
+def test_what_has_learned_nothing_and_other_features_are_refused(
+    tmp_path, file, rounds, change, found
+):
+    plan = file(**RUN | change)
     serve(plan, tmp_path, rounds)
     for name in ("server", "c1"):
         with pytest.raises(InputError, match=found):

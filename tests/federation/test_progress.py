@@ -1,8 +1,5 @@
 """The time left, on made-up jobs: no clock, only times; and the work that processes report."""
 
-from __future__ import annotations
-
-import io
 import sys
 import types
 from contextlib import nullcontext
@@ -10,6 +7,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from helpers.command import Screen
 from psofed.experiment import Experiment
 from psofed.federation import progress
 from psofed.federation.progress import Progress
@@ -130,13 +128,9 @@ def test_a_short_job_says_nothing(capsys):
 
 
 def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch, unseen):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
-    screen = Terminal()
+    screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     job = Progress("learning", "rounds", total=1000)
     with progress._bar(job) as show:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -49,6 +50,17 @@ def call(*arguments: Any, cwd: Path) -> Done:
         sys.stdout.flush()
         sys.stderr.flush()
         return Done(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+class Screen(io.StringIO):
+    """A standard output that is a terminal, or a file."""
+
+    def __init__(self, terminal: bool = True) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
 
 
 def wrong(done: Done, *parts: str) -> None:

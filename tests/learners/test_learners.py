@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import holds, network
-from helpers.mistakes import is_named
+from helpers.mistakes import refused_in_files
 from psofed.cli.laws import of_samples
 from psofed.cli.laws.rules import BrokenError
 from psofed.core.features import Linear
@@ -126,7 +126,7 @@ def test_an_own_learner_that_breaks_the_contract_is_refused_with_the_rule(said):
         of_samples.arrays_have_their_shapes(type("Broken", (Rule,), BROKEN[said])())
 
 
-WRONG = {
+test_a_mistake_in_the_table_is_named = refused_in_files({
     "[learner]": "learner.name is missing; use one of linear, lms, nlms",
     "learner = 3": "learner is 3, a whole number; use a table",
     "[learner]\nname = 'nlsm'": "learner.name is 'nlsm', which does not exist; did you mean 'nlms'?",
@@ -135,12 +135,7 @@ WRONG = {
     "[learner]\nname = 'nlms'\nepsilon = 'a'": "learner.epsilon is 'a', a text; use a number",
     "[learner]\nname = 'linear'\n[features]\ndim = 200\n[[methods]]\nname = 'onlinefed'": "features is given, but the learner linear",
     "[learner]\nname = 'linear'\n[[methods]]\nname = 'psofed'\nshared = 9": "methods[0].shared is 9, but dim is 5",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", WRONG)
-def test_a_mistake_in_the_table_is_named(text, tmp_path):
-    assert is_named(text, WRONG[text], tmp_path)
+})  # fmt: skip
 
 
 def test_features_that_no_one_would_use_are_refused():

@@ -6,27 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, prepare, samples, simulate, small
+from psofed import rivals
 from psofed.contract import coding
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, onlinefed, paofed, psofed
-from psofed.rivals import (
-    asofed,
-    cmfl,
-    ditto,
-    etpsofed,
-    fedpoe,
-    fedscr,
-    pdlms,
-    pdrls,
-    pofmkl,
-    psorls,
-    qsgd,
-    quantised,
-    raw,
-    sketch,
-    structured,
-    topk,
-)
 from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 
@@ -45,62 +28,62 @@ def test_messages_of_whole_runs_cost_what_they_should():
 
     unfinished = sent(fedavg.Options(local_steps=7), rounds=30) > 0  # a block is not uploaded
     assert unfinished.sum(axis=0)[:2].tolist() == [4, 5]
-    fixed, adaptive = (sent(fedscr.Options(5, rule=r, scale=0.0)) for r in ("fixed", "adaptive"))
+    fixed, adaptive = (sent(rivals.FedSCR(5, rule=r, scale=0.0)) for r in ("fixed", "adaptive"))
     assert (adaptive[:, :2] - fixed[:, :2] == 2 * 8).all()  # two members' loss up, variance down
-    visits, online = sent(asofed.Options()), sent(onlinefed.Options())
+    visits, online = sent(rivals.ASOFed()), sent(onlinefed.Options())
     assert (visits[:, 0] == online[:, 0]).all()
     assert (visits[1:, 1] == online[1:, 1]).all()
     assert visits[0, 1] == 0  # there is nothing to reply to
     assert (visits[:, 1] == visits[:, 2]).all()  # every reply is another model
-    one = sent(asofed.Options(visitors=1), cohort=4)
-    assert one[:, 0].sum() * 4 == sent(asofed.Options(), cohort=4)[:, 0].sum()
+    one = sent(rivals.ASOFed(visitors=1), cohort=4)
+    assert one[:, 0].sum() * 4 == sent(rivals.ASOFed(), cohort=4)[:, 0].sum()
 
 
 BYTES = [  # of one upload at D = 200, float32
     (fedavg.Options(local_steps=1), 800),
     (psofed.Options(shared=40), 160),
-    (sketch.Options(bits=1), 33),
-    (sketch.Options(bits=2), 58),
-    (sketch.Options(bits=1, rotate=True), 40),
-    (sketch.Options(bits=None, shared=40), 160),
-    (sketch.Options(bits=2, rotate=True, shared=40), 18),
-    (qsgd.Options(levels=1), 54),
-    (qsgd.Options(levels=15), 129),
-    (topk.Options(kept=5), 25),
-    (topk.Options(kept=40), 185),
-    (raw.Options(), 20),
-    (structured.Options(shared=40), 160),
-    (structured.Options(form="subspace", shared=40), 160),
-    (structured.Options(form="lowrank", shared=40), 160),
-    (fedscr.Options(threshold=0.0), 803),
-    (etpsofed.Options(threshold=1e9), 1),
-    (etpsofed.Options(threshold=0.0), 160),
-    (quantised.Options(), 28),
+    (rivals.Sketch(bits=1), 33),
+    (rivals.Sketch(bits=2), 58),
+    (rivals.Sketch(bits=1, rotate=True), 40),
+    (rivals.Sketch(bits=None, shared=40), 160),
+    (rivals.Sketch(bits=2, rotate=True, shared=40), 18),
+    (rivals.QSGD(levels=1), 54),
+    (rivals.QSGD(levels=15), 129),
+    (rivals.TopK(kept=5), 25),
+    (rivals.TopK(kept=40), 185),
+    (rivals.Raw(), 20),
+    (rivals.Structured(shared=40), 160),
+    (rivals.Structured(form="subspace", shared=40), 160),
+    (rivals.Structured(form="lowrank", shared=40), 160),
+    (rivals.FedSCR(threshold=0.0), 803),
+    (rivals.ETPSOFed(threshold=1e9), 1),
+    (rivals.ETPSOFed(threshold=0.0), 160),
+    (rivals.Quantised(), 28),
     (paofed.Options(shared=4), 16),
-    (cmfl.Options(local_steps=1), 804),
-    (cmfl.Options(rule="literal", local_steps=1, threshold=0.0), 800),
-    (quantised.Options(bits=2, reference="last"), 18),
-    (asofed.Options(), 800),
-    (psorls.Options(shared=40), 160),
-    (pdlms.Options(shared=40), 3 * 160),
-    (raw.Options(solver="ridge"), 20),
+    (rivals.CMFL(local_steps=1), 804),
+    (rivals.CMFL(rule="literal", local_steps=1, threshold=0.0), 800),
+    (rivals.Quantised(bits=2, reference="last"), 18),
+    (rivals.ASOFed(), 800),
+    (rivals.PSORLS(shared=40), 160),
+    (rivals.PdLMS(shared=40), 3 * 160),
+    (rivals.Raw(solver="ridge"), 20),
     (fedavg.Options(local_steps=1, wire="float16"), 400),
     (fedavg.Options(local_steps=1, wire="4 bit"), 102),
     (psofed.Options(shared=40, wire="2 bit"), 12),
-    (etpsofed.Options(threshold=1e9, wire="4 bit"), 1),
-    (cmfl.Options(local_steps=1, wire="4 bit"), 4 + 102),
-    (cmfl.Options(rule="literal", local_steps=1, threshold=0.0, wire="2 bit"), 52),
-    (topk.Options(kept=5, wire="float16"), 15),
-    (topk.Options(kept=5, wire="4 bit"), 25),
-    (qsgd.Options(levels=15, wire="float16"), 127),
-    (sketch.Options(bits=1, wire="float16"), 29),
-    (sketch.Options(bits=1, wire="4 bit"), 33),
-    (pdrls.Options(shared=4), 3 * 16),
-    (ditto.Options(), 800),
-    (fedpoe.Options(), 800),
-    (pofmkl.Options(kernels=4, sent=1), 1 + 200),
-    (pofmkl.Options(kernels=10, sent=3), 2 + 240),
-    (pofmkl.Options(kernels=4, sent=4), 1 + 800),
+    (rivals.ETPSOFed(threshold=1e9, wire="4 bit"), 1),
+    (rivals.CMFL(local_steps=1, wire="4 bit"), 4 + 102),
+    (rivals.CMFL(rule="literal", local_steps=1, threshold=0.0, wire="2 bit"), 52),
+    (rivals.TopK(kept=5, wire="float16"), 15),
+    (rivals.TopK(kept=5, wire="4 bit"), 25),
+    (rivals.QSGD(levels=15, wire="float16"), 127),
+    (rivals.Sketch(bits=1, wire="float16"), 29),
+    (rivals.Sketch(bits=1, wire="4 bit"), 33),
+    (rivals.PdRLS(shared=4), 3 * 16),
+    (rivals.Ditto(), 800),
+    (rivals.FedPOE(), 800),
+    (rivals.POFMKL(kernels=4, sent=1), 1 + 200),
+    (rivals.POFMKL(kernels=10, sent=3), 2 + 240),
+    (rivals.POFMKL(kernels=4, sent=4), 1 + 800),
 ]
 
 
@@ -148,7 +131,7 @@ def test_positions_that_nobody_would_send_are_refused(count, dim, data):
 
 
 def test_only_a_share_of_the_updates_passes_cmfl():
-    method, draws = prepare(small(cmfl.Options(keep=0.5, local_steps=1), rounds=600))
+    method, draws = prepare(small(rivals.CMFL(keep=0.5, local_steps=1), rounds=600))
     up = np.array([m.traffic[0] for m in any_method.play(method, any_method.RunSamples(draws))])[
         200:
     ]
@@ -158,7 +141,7 @@ def test_only_a_share_of_the_updates_passes_cmfl():
 
 @pytest.mark.parametrize("ridge", [0.01, 2.0])
 def test_the_model_of_all_samples_is_their_ridge_regression(ridge):
-    method, draws = prepare(small(raw.Options(solver="ridge", ridge=ridge)))
+    method, draws = prepare(small(rivals.Raw(solver="ridge", ridge=ridge)))
     x, y = samples(draws)
     sums, other = ridge * np.eye(10), np.zeros(10)
     for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):

@@ -8,24 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.battery import prepare, same, samples, simulate, small
+from psofed import rivals
 from psofed.fleet.protocol import in_memory
 from psofed.methods import centralised, fedavg, local, onlinefed, paofed, periodic, psofed
-from psofed.rivals import (
-    asofed,
-    cmfl,
-    ditto,
-    etpsofed,
-    fedpoe,
-    fedprox,
-    fedscr,
-    pofmkl,
-    qsgd,
-    quantised,
-    raw,
-    sketch,
-    structured,
-    topk,
-)
 
 ALONE, ALL = {"clients": 1, "cohort": 1}, {"cohort": 5}
 WINDOWS = [{"shared": 3}, {"shared": 4, "scheme": "coordinated"}, {"shared": 2, "idle": False}]
@@ -45,24 +30,24 @@ EQUAL = {
         (options, local.Options(), ALONE)
         for options in (
             centralised.Options(form="sequential"), onlinefed.Options(), psofed.Options(shared=10),
-            asofed.Options(), asofed.Options(barrier=True), asofed.Options(delays="log"),
+            rivals.ASOFed(), rivals.ASOFed(barrier=True), rivals.ASOFed(delays="log"),
         )
     ],
     "talking in every round is PSO-Fed": [
         (periodic.Options(local_steps=1, **w), psofed.Options(**w), {}) for w in WINDOWS
     ],
     "a trigger at zero is PSO-Fed": [
-        (etpsofed.Options(threshold=0.0, **w), psofed.Options(**w), {}) for w in WINDOWS[:2]
+        (rivals.ETPSOFed(threshold=0.0, **w), psofed.Options(**w), {}) for w in WINDOWS[:2]
     ],
     "without delays PAO-Fed is PSO-Fed": [
         (paofed.Options(delay=0.0, **w, scheme=s), psofed.Options(**w, scheme=s), {})
         for w in ({"shared": 5, "mask": "block"}, {"shared": 3, "mask": "subset"}) for s in BOTH
     ],
     "ASO-Fed with everybody and a barrier is Online-Fed": [
-        (asofed.Options(barrier=True), onlinefed.Options(), ALL | {"seed": s}) for s in (0, 1)
+        (rivals.ASOFed(barrier=True), onlinefed.Options(), ALL | {"seed": s}) for s in (0, 1)
     ],
     "many visitors are the cohort": [
-        (asofed.Options(visitors=9), asofed.Options(), {"cohort": 4})
+        (rivals.ASOFed(visitors=9), rivals.ASOFed(), {"cohort": 4})
     ],
 }  # fmt: skip
 
@@ -90,13 +75,13 @@ def without_knobs(steps):
     """Methods whose clients train for some steps, and whose own knobs do nothing."""
     own = {"local_steps": steps}
     return [
-        fedprox.Options(**own, prox=0.0), ditto.Options(**own), fedpoe.Options(**own, kernels=1),
-        pofmkl.Options(**own, kernels=1), periodic.Options(**own, shared=10),
-        sketch.Options(**own, bits=None), qsgd.Options(**own, levels=None),
-        topk.Options(**own, kept=10), structured.Options(**own, shared=10),
-        structured.Options(**own, form="subspace", shared=10),
-        fedscr.Options(**own, block=2, threshold=0.0), cmfl.Options(**own, keep=1.0),
-        cmfl.Options(**own, rule="literal", threshold=0.0),
+        rivals.FedProx(**own, prox=0.0), rivals.Ditto(**own), rivals.FedPOE(**own, kernels=1),
+        rivals.POFMKL(**own, kernels=1), periodic.Options(**own, shared=10),
+        rivals.Sketch(**own, bits=None), rivals.QSGD(**own, levels=None),
+        rivals.TopK(**own, kept=10), rivals.Structured(**own, shared=10),
+        rivals.Structured(**own, form="subspace", shared=10),
+        rivals.FedSCR(**own, block=2, threshold=0.0), rivals.CMFL(**own, keep=1.0),
+        rivals.CMFL(**own, rule="literal", threshold=0.0),
     ]  # fmt: skip
 
 
@@ -112,15 +97,15 @@ def test_one_local_step_is_online_fed(cohort):
     for options in (
         *without_knobs(1),
         fedavg.Options(local_steps=1),
-        fedprox.Options(local_steps=1, prox=0.3),
-        sketch.Options(bits=None, rotate=True),
-        sketch.Options(bits=None, shared=10),
-        structured.Options(form="lowrank", shared=10, rows=2),
-        fedscr.Options(block=5, threshold=0.0),
-        fedscr.Options(block=5, rule="adaptive", scale=0.0),
-        etpsofed.Options(shared=10, threshold=0.0),
+        rivals.FedProx(local_steps=1, prox=0.3),
+        rivals.Sketch(bits=None, rotate=True),
+        rivals.Sketch(bits=None, shared=10),
+        rivals.Structured(form="lowrank", shared=10, rows=2),
+        rivals.FedSCR(block=5, threshold=0.0),
+        rivals.FedSCR(block=5, rule="adaptive", scale=0.0),
+        rivals.ETPSOFed(shared=10, threshold=0.0),
         paofed.Options(shared=10, delay=0.0),
-        raw.Options(),
+        rivals.Raw(),
     ):
         assert same(options, onlinefed.Options(), cohort=cohort), options
 
@@ -128,8 +113,8 @@ def test_one_local_step_is_online_fed(cohort):
 @pytest.mark.parametrize(
     "options",
     [
-        etpsofed.Options(shared=3, threshold=1e9),
-        fedscr.Options(block=2, rule="adaptive", scale=1e9),  # divides by models that stay 0
+        rivals.ETPSOFed(shared=3, threshold=1e9),
+        rivals.FedSCR(block=2, rule="adaptive", scale=1e9),  # divides by models that stay 0
     ],
 )
 def test_a_threshold_out_of_reach_leaves_the_server_as_it_is(options):
@@ -141,7 +126,7 @@ def test_many_bits_are_pso_fed_and_each_bit_halves_the_error(reference):
     exact = simulate(small(psofed.Options(shared=4)))
     errors = [
         np.abs(
-            simulate(small(quantised.Options(shared=4, bits=b, reference=reference))) - exact
+            simulate(small(rivals.Quantised(shared=4, bits=b, reference=reference))) - exact
         ).max()
         for b in (8, 12, 16, 24)
     ]

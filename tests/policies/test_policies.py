@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import METHODS, POLICIES, fits, holds, prepare, small, stepwise
-from helpers.mistakes import is_named
+from helpers.mistakes import refused_in_files
 from psofed.cli.laws import of_stages
 from psofed.compare import budget
 from psofed.core.seeds import Seeds
@@ -234,7 +234,7 @@ def test_a_policy_shows_in_the_title_and_is_not_compiled(policy):
 
 HEAD = "[[methods]]\nname = 'psofed'\n[methods.policy]\n"
 
-WRONG = {
+test_a_mistake_in_a_policy_is_named = refused_in_files({
     HEAD: "methods[0].policy.name is missing; use one of fedcs, folb, importance, optimal",
     HEAD + "name = 'importanc'": "methods[0].policy.name is 'importanc', which does not exist; did you mean 'importance'?",
     HEAD + "name = 'importance'\nbeta = 1": "methods[0].policy.beta is 1.0; use 0 or more, below 1",
@@ -249,12 +249,7 @@ WRONG = {
     HEAD + "name = 'fedcs'\ncomputing = [-1, 1]": "methods[0].policy.computing is [-1.0, 1.0]; use the smallest and",
     "[[methods]]\nname = 'psofed'\npolicy = 3": "methods[0].policy is 3, a whole number; use a table",
     "[[methods]]\nname = 'local'\n[methods.policy]\nname = 'fedcs'": "methods[0].policy is given, but local itself decides who takes part",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", WRONG)
-def test_a_mistake_in_a_policy_is_named(text, tmp_path):
-    assert is_named(text, WRONG[text], tmp_path)
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())

@@ -1,7 +1,6 @@
 """Reports of comparisons, theory, advice and fits, and hostile names, in a real browser."""
 
 import csv
-import json
 from dataclasses import replace
 
 import pytest
@@ -26,16 +25,11 @@ from psofed.tables.plan import Plan
 figures = Extra("psofed.report.figures")
 
 
-def test_hostile_labels_are_shown_as_text(opened, tmp_path):
-    tables = "".join(
-        f'[[methods]]\nname = "psofed"\nshared = {i + 1}\nlabel = {json.dumps(label)}\n'
-        for i, label in enumerate([*HOSTILE, "a,b\n\"c\"\rd", "\x00nothing"])
-    )  # fmt: skip
-    (tmp_path / "h.toml").write_text(
-        f"clients = 4\nrounds = 120\nruns = 2\ntest_samples = 40\n[features]\ndim = 20\n{tables}",
-        encoding="utf-8",
-    )
-    experiment = experiments.read(tmp_path / "h.toml")
+def test_hostile_labels_are_shown_as_text(opened, file):
+    labels = [*HOSTILE, 'a,b\n"c"\rd', "\x00nothing"]
+    methods = [{"name": "psofed", "shared": i, "label": each} for i, each in enumerate(labels, 1)]
+    few = {"clients": 4, "rounds": 120, "runs": 2, "test_samples": 40, "features": {"dim": 20}}
+    experiment = experiments.read(file(**few, methods=methods))
     made = runs.render(montecarlo.run(experiment), f"psofed run {HOSTILE[0]}", {})
     shown = opened(made["report.html"])
     press(shown, "Bytes")
@@ -65,14 +59,11 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
     assert "Left out: Left, too <b>dear</b>." in shown.inner_text("main")
 
 
-def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
-    (tmp_path / "t.toml").write_text(
-        'clients = 6\ncohort = 2\nrounds = 80\ntest_samples = 60\n[stream]\nname = "paper"\ninputs = "iid"\n'
-        '[features]\ndim = 6\n[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\n'
-        "shared = 2\n"
-    )
-    result = psofed("study", "theory", "t.toml", "--runs", 4, "--out", "t")
-    assert result.returncode == 0, result.stderr
+def test_theory_is_drawn_over_its_simulation(opened, works, tmp_path, file):
+    methods = [{"name": "onlinefed"}, {"name": "psofed", "shared": 2}]
+    world = {"stream": {"name": "paper", "inputs": "iid"}, "features": {"dim": 6}}
+    path = file(clients=6, cohort=2, rounds=80, test_samples=60, **world, methods=methods)
+    works("study", "theory", path, "--runs", 4, "--out", "t")
     shown = opened((tmp_path / "t" / "report.html").read_bytes())
     series = shown.evaluate(
         "chart.spec.series.map((s) => [s.label, !!s.points, s.x, s.y, s.style])"

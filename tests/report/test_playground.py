@@ -1,7 +1,5 @@
 """The playground in a real browser: its picture and its controls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

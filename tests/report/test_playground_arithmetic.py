@@ -1,7 +1,5 @@
 """The playground's arithmetic is the core's."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The playground's address and its page."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qs
 
 import pytest

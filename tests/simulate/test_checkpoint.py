@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.command import wrong
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -137,7 +138,9 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_finished_runs(tmp_path, mo
     assert store(tmp_path, begin=False).count() == 6
 
 
-def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(tmp_path, psofed):
+def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(
+    tmp_path, psofed, works
+):
     (tmp_path / "e.toml").write_text(SMALL.to_toml())
     folder = tmp_path / "r"
     folder.mkdir()
@@ -146,18 +149,15 @@ def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(t
     total = Accumulator(SMALL)
     total.add(one_run(SMALL, 0))
     begun.save(total)
-    other = psofed("run", "e.toml", "--out", "r")
-    assert other.returncode == 2
-    assert "r was started with other settings: experiment.seed was 3 and is 0" in other.stderr
+    other = "r was started with other settings: experiment.seed was 3 and is 0"
+    wrong(psofed("run", "e.toml", "--out", "r"), other)
     assert begun.exists()  # the other experiment's runs are kept
     done = psofed("run", "e.toml", "--out", "new", "--runs", 2, "--json")
     assert json.loads(done.stdout)["runs"] == 2
-    again = psofed("run", "e.toml", "--out", "new", "--runs", 2)
-    assert again.returncode == 0
+    again = works("run", "e.toml", "--out", "new", "--runs", 2)
     assert "Nothing to do: new holds the finished result" in again.stderr
-    refused = psofed("run", "e.toml", "--out", "new", "--runs", 3)
-    assert refused.returncode == 2
-    assert "new is not empty; give another --out" in refused.stderr
+    more = psofed("run", "e.toml", "--out", "new", "--runs", 3)
+    wrong(more, "new is not empty; give another --out")
 
 
 def test_fewer_runs_than_are_finished_are_refused(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Several Monte-Carlo runs in one computation: each has the numbers that it has alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +12,11 @@ from psofed.core import native
 from psofed.experiment import Experiment, Features
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.rivals import etpsofed, pdlms, qsgd, quantised, topk
-from psofed.simulate import onerun
+from psofed.simulate import draws, montecarlo, onerun
 from psofed.simulate.onerun import one_run, some_runs
+from psofed.stages.attacks import alie, collusion, constant, ipm, offset, perturbation, scale
 from psofed.stages.checks import outliers
+from psofed.stages.defences import clip
 from psofed.stages.privacy import Privacy
 from psofed.streams import paper
 
@@ -132,3 +132,40 @@ def test_without_compiled_code_runs_are_computed_together_too(monkeypatch):
     for a, b in zip(some_runs(experiment, [1, 2]), compiled, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-9, atol=0)
         assert np.array_equal(a.traffic, b.traffic)
+
+
+HURT = replace(
+    SMALL, rounds=40, test_samples=60, evaluate_every=None, cohort=4, features=Features(dim=40),
+    methods=(
+        psofed.Options(8), psofed.Options(5, "coordinated"), onlinefed.Options(),
+        psofed.Options(7, selection="stochastic", average=True), psofed.Options(6, idle=False),
+    ),
+)  # fmt: skip
+MIXED = (
+    scale.Options(share=0.3), constant.Options(share=0.25), offset.Options(share=0.3),
+    perturbation.Options(share=0.4, chance=0.5), collusion.Options(share=0.3),
+    alie.Options(share=0.5), ipm.Options(share=0.9, epsilon=0.3),
+)  # fmt: skip
+CASES = [(attack, None) for attack in MIXED]
+CASES += [(attack, clip.Options()) for attack in (None, MIXED[0], MIXED[5])]
+
+
+@pytest.mark.parametrize(("attack", "defence"), CASES, ids=lambda o: getattr(o, "name", "none"))
+def test_attacked_and_defended_runs_are_what_they_are_alone(attack, defence):
+    made = replace(HURT, attack=attack, defence=defence)
+    assert_alone(made, [0, 1])
+    without = replace(made, **{"attack" if defence is None else "defence": None})
+    assert np.abs(one_run(made, 0).mse / one_run(without, 0).mse - 1).max() > 1e-3, (
+        "it does something"
+    )
+
+
+def test_attack_and_defence_do_not_depend_on_how_samples_are_chunked(monkeypatch):
+    """In small chunks, too, in whose course clients are selected for the last time."""
+    made = replace(
+        HURT, clients=60, rounds=300, runs=1, dtype="float64", attack=MIXED[0],
+        defence=clip.Options(), methods=HURT.methods[:2],
+    )  # fmt: skip
+    whole = montecarlo.run(made, 1)
+    monkeypatch.setattr(draws, "CHUNK_SAMPLES", 1)
+    np.testing.assert_allclose(montecarlo.run(made, 1).mse, whole.mse, rtol=1e-9)

@@ -12,6 +12,7 @@ import pytest
 import psofed as lib
 from helpers import drivers
 from helpers.battery import METHODS, exchange, small, stepwise
+from helpers.command import wrong
 from helpers.loopback import Line, disk, plan
 from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
@@ -67,7 +68,7 @@ def test_without_a_check_and_with_none_results_are_the_same_to_the_bit():
     assert np.abs(wide.mse / plain.mse - 1).max() < 1e-9, "what is not compiled rounds otherwise"
 
 
-def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sketched):
+def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sketched, file):
     world = small(lib.PSOFed(3), stream=WRONG, check=TIGHT, runs=4)
     whole, again = Accumulator(world), Accumulator(world)
     runs = onerun.some_runs(world, [0, 1, 2, 3])
@@ -79,8 +80,7 @@ def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sket
         again.add(run)
     assert np.array_equal(whole.curves().counts, again.curves().counts)
     assert whole.curves().only([0]).checked == whole.curves().checked
-    (tmp_path / "e.toml").write_text(SMALL)
-    done = psofed("run", "e.toml", "--out", "out")
+    done = psofed("run", file(**FEW), "--out", "out")
     assert (
         "120 samples seen, 104 learned, 16 too early to judge, in all runs together" in done.stdout
     )
@@ -98,26 +98,15 @@ def test_a_sweep_and_a_comparison_have_the_counts_too():
     assert f"{2 * 30 * 5} samples seen" in files.joined(comparisons.blocks(found))
 
 
-SMALL = """
-clients = 4
-cohort = 2
-rounds = 15
-runs = 2
-test_samples = 20
-[check]
-name = "outliers"
-factor = 30
-[[methods]]
-name = "psofed"
-"""
+FEW = {"clients": 4, "cohort": 2, "rounds": 15, "runs": 2, "test_samples": 20}
+FEW |= {"methods": [{"name": "psofed"}], "check": {"name": "outliers", "factor": 30}}
 
 
-def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, sketched):
+def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, works, sketched, file):
     (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "e.toml").write_text(SMALL.replace('"outliers"\nfactor = 30', '"./mine.py"'))
-    done = psofed("run", "e.toml", "--out", "out")
+    done = psofed("run", file(**FEW | {"check": {"name": "./mine.py"}}), "--out", "out")
     assert "120 samples seen, 64 learned, 56 out of range" in done.stdout
-    assert psofed("check", "mine.py").returncode == 0
+    works("check", "mine.py")
 
 
 MINE = '''
@@ -280,7 +269,7 @@ def test_a_column_that_hardly_varies_has_no_range(tmp_path):
 
 
 def test_a_plan_with_a_check_is_written_read_and_handed_over_with_its_range(
-    tmp_path, psofed, sketched
+    tmp_path, psofed, works, sketched
 ):
     rows = table(tmp_path, WRONG_ROWS)
     done = psofed(
@@ -291,14 +280,13 @@ def test_a_plan_with_a_check_is_written_read_and_handed_over_with_its_range(
     made = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert made["plan"]["check"]["factor"] == 15
     assert made["checked"]["PSO-Fed M=6 uncoordinated"]["too early to judge"] > 0
-    again = psofed("fit", str(rows), "--plan", "out/plan.toml", "--out", "again")
-    assert again.returncode == 0, again.stderr
+    works("fit", str(rows), "--plan", "out/plan.toml", "--out", "again")
     assert (tmp_path / "again" / "scores.csv").read_bytes() == (
         tmp_path / "out" / "scores.csv"
     ).read_bytes()
-    wrong = psofed("fit", str(rows), "--plan", "out/plan.toml", "--set", "check=range:low=1")
-    assert wrong.returncode == 2
-    assert "check.low is given, but the range of the target is that of the warm-up" in wrong.stderr
+    said = "check.low is given, but the range of the target is that of the warm-up"
+    asked = ("fit", str(rows), "--plan", "out/plan.toml", "--set", "check=range:low=1")
+    wrong(psofed(*asked), said)
 
 
 def test_the_experiment_of_a_plan_has_the_range_in_the_units_of_its_models(checked):

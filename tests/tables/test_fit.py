@@ -5,8 +5,8 @@ from dataclasses import replace
 import example_table
 import numpy as np
 import pytest
+import real_sets
 
-from helpers.real_data import air_quality
 from helpers.small_tables import table_of
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
@@ -272,14 +272,17 @@ def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):
     assert advice.plan.methods == (local.Options(),)
 
 
-@pytest.mark.skipif(air_quality() is None, reason="the air-quality data is not here (PSOFED_DATA)")
+AIR = real_sets.folder() / "beijing_air_quality"
+
+
+@pytest.mark.skipif(not AIR.is_dir(), reason="the air-quality data is not here (PSOFED_DATA)")
 def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough(tmp_path):
     inputs = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
     columns = Columns(
         target="O3", time=("year", "month", "day", "hour"), client="station", inputs=inputs,
         calendar=("hour", "yearday"),
     )  # fmt: skip
-    for file in sorted(air_quality().glob("*.csv*"))[::4]:
+    for file in sorted(AIR.glob("*.csv*"))[::4]:
         (tmp_path / file.name).symlink_to(file)
     table = tables.read(tmp_path, columns)
     assert (table.rows, len(table.clients), table.rounds) == (105_192, 3, 35_064)

@@ -47,13 +47,13 @@ def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, t
 @pytest.mark.usefixtures("sketched")
 def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
     text = RUN.replace("clients = 2", "clients = 16").replace("cohort = 2", "cohort = 16")
-    file.write_text(text.replace("= 30", "= 9") + "[privacy]\nmasks = true\n")
+    file.write_text(text.replace("= 30", "= 4") + "[privacy]\nmasks = true\n")
     done = psofed("study", "privacy", file, "--rounds", 4, "--clients", 1, "--out", "out")
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     (plain,), (masked,) = table["methods"], table["with_privacy"]
     assert (plain["gauge"], masked["gauge"]) == ("readable", "closed")
-    assert plain["bytes_up"] == masked["bytes_up"] == 16 * 9 * 4
+    assert plain["bytes_up"] == masked["bytes_up"] == 16 * 4 * 4
     assert (table["read"], table["unknowns"]) == (0, masked["unknowns"])
 
 

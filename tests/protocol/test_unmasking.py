@@ -9,6 +9,7 @@ import pytest
 from masked_sums import masked_world, shared_keys
 
 from helpers.loopback import World, altered, disk
+from psofed.cli.client import _private
 from psofed.errors import InputError
 from psofed.federation.stage import within
 from psofed.fleet.protocol import wire
@@ -171,6 +172,14 @@ def test_seeds_that_were_told_for_another_sum_before_a_kill_are_refused(number):
     table.ask()
     assert table.server.missing == [cohort[2]]  # it has helped with another sum
     assert table.server.commit().void == ALONE
+
+
+def test_operator_and_device_are_told_whether_sums_are_closed(capsys):
+    table = Table(PLAIN)
+    _private(table.members[0])
+    told = "a sum of 1 number over 3 clients is closed: 6 unknowns a round"
+    assert f"Masks: {told}" in capsys.readouterr().err
+    assert table.plan.defence.endswith(told)
 
 
 @pytest.mark.parametrize("shared", [2, 5])  # who learns at once, and who waits for a download

@@ -225,12 +225,11 @@ class Experiment(Settings):
         members = privacy.fewest(self.cohort) if privacy.masks else 1
         lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
         fresh = sum(lag == 0 for _, lag in lags)
-        law = about(self.stream).input_law(Seeds(0), np.arange(1))
-        free = law is not None and privacy.clip_error is None
+        free = about(self.stream).input_law(Seeds(0), np.arange(1)) and not privacy.clip_error
         told: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST
-            new = (1 + fresh) * (free and dense)
+            new = 1 + fresh if free and dense else 0
             for j, method in zip(places, part.start(part.task(0, live=True)), strict=True):
                 shared = int(exchanged(method, up=True).shape[-1])
                 told[j] = Count(shared, members, new, len(lags) - fresh)

@@ -196,10 +196,9 @@ class Count:
 
     T rounds are M T equations. Each member's newest sample has `new` unknowns that nothing before
     has: its error, and the inputs that are no older measurements, so there are c (new T + old)
-    unknowns at least, if the same members are in all T rounds: other cohorts, or samples between
-    rounds, only bring more. With M < c new the newest samples alone are more unknowns than a round
-    has equations, whatever else is known: nothing is determined, however many rounds there are.
-    But laws of inputs are half known, and a server with a good model nearly knows errors, too.
+    unknowns at least; other cohorts, or samples between rounds, only bring more. With M < c new the
+    newest samples alone are more unknowns than a round has equations, whatever else is known. But
+    laws of inputs are half known, and a server with a good model nearly knows errors, too.
     """
 
     shared: int  # M

@@ -66,9 +66,8 @@ class Masking:
     def hidden(self, upload: Array | None, n: int, learned: int | None) -> Array | None:
         """An upload as it is sent, after so many samples; None: each round has one, by its clock.
 
-        Values at the end of the range are not sent at all: a server that could drive all others
-        there, by what it sends down, would know their part of the sum. Nor are those that hold no
-        new sample: the sum would hide the new ones of others behind fewer clients than it counts.
+        Nothing is sent at the end of the range: a server that could drive all others there, by what
+        it sends down, would know their part of the sum. Nor by who has no new sample to hide with.
         """
         if upload is None:
             return None
@@ -77,7 +76,7 @@ class Masking:
             self._refuse(n, "a value of the model is beyond [privacy] range")
         if learned is not None:
             if learned <= self.told:
-                self._refuse(n, "no sample was learned since the last answer, to hide others")
+                self._refuse(n, "no sample was learned since the last answer")
             self.told = learned
         return self.pairs.hidden(upload, self.cohort(n), n, self.down)
 

@@ -8,17 +8,22 @@ the paper's stream (a delay line); the server has the sums mod 2^32 and what is 
 read, ten: `psofed study privacy` on settings in which no round alone is enough; ten takes minutes.
 rank: shares of samples that the first T rounds determine, by rank at the truth.
 closed: the same over 12 rounds, in settings that the rule calls closed.
-rule: the rule is M <= c. A stronger server than ours: it knows all samples before the last T
+rule: the rule is M <= c / 2. A stronger server than ours: it knows all samples before the last T
     rounds, the law of the AR(1) inputs and its theta = 0.9; for the second number also each
-    a = mu e, as if models of its choice had made them known. Shares of samples, to READ.
-independent: the same of one round and of independent inputs, where the rule is M <= c (L + 1) / 2.
-digits: inputs of 6 bits, all older samples known; each guess of the c new inputs is tried.
+    a = mu e to 0.1, as in a first round if it knows f, and for the third to the last digit, as if
+    models of its choice had made errors known. Shares of samples, to READ.
+outlier: the same of one round, for a sample with a far larger error than the others.
+independent: the same of one round and of independent inputs: the rule is M <= c (L + 1) / 4.
+digits: samples of few digits in a first round, where errors are labels. All that half of the
+    clients may have sent is met with all that the others may: how many explanations there are.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from itertools import combinations_with_replacement, product
+from math import comb
 from time import process_time
 from typing import Any
 
@@ -32,19 +37,22 @@ from psofed.methods import psofed
 from psofed.privacy import audit, view
 from psofed.privacy.attack import Reader
 from psofed.privacy.inversion import READ, Guess, InverseProblem, apart, pose, spread
+from psofed.stages.mask import added, mean, words
 from psofed.stages.privacy import Privacy
 
 SEED, DIM, TAPS, WIDTH, THETA = 20, 200, 4, 2.0, 0.9
 ERROR = 0.6  # deviation of a = mu e
 READ_ALL, TEN = [(5, 20, 8), (7, 32, 8)], [(10, 40, 6)]  # clients, M, rounds
 RANK = [(K, 40, T) for K in (10, 19, 20, 21, 30) for T in (1, 2, 3, 4, 8)]
-RULE = [(c, M, T) for c, M in ((10, 2), (10, 5), (6, 6), (10, 10), (20, 20), (10, 15), (10, 19))
+RULE = [(c, M, T) for c, M in ((10, 2), (6, 3), (10, 5), (20, 10), (10, 10), (20, 20), (10, 19))
         for T in (1, 4, 12)]  # fmt: skip
 # Clients, cohort, M, D, mask: other cohorts in each round; windows that overlap by half; all of D.
-CLOSED = [(8, 6, 4, 200, "subset"), (12, 10, 6, 200, "block"), (10, 10, 6, 12, "subset"),
-          (10, 10, 6, 6, "subset"), (14, 10, 6, 6, "subset")]  # fmt: skip
-APART = (10, 10), (10, 25), (10, 40), (10, 49), (10, 55)  # clients, M
-LEVELS, DIGITS = 64, [(3, M) for M in (2, 3, 4, 5)]
+CLOSED = [(8, 6, 2, 200, "subset"), (12, 10, 3, 200, "block"), (10, 10, 3, 12, "subset"),
+          (10, 10, 3, 3, "subset"), (14, 10, 3, 3, "subset")]  # fmt: skip
+APART = (10, 12), (10, 25), (10, 40), (10, 49), (10, 55)  # clients, M
+OUTLIER = [(10, 5, 10), (10, 5, 30), (10, 5, 100)]  # clients, M, times
+KNOWN = 1.0, 0.1, 1e-9  # deviations of a that the server is left with
+VALUES, DIGITS = 4, [(4, 1), (4, 2), (6, 2), (6, 3), (8, 4)]  # of each input; clients, M
 
 
 def audited(clients: int, shared: int, rounds: int, seed: int, **more: Any) -> Any:
@@ -121,10 +129,24 @@ def law(x: Any) -> Any:
 def rule(job: Any, seed: int) -> str:
     """Shares of samples of which a server with all this knowledge has the newest input, to READ."""
     problem, u, a = sums(*job, seed)
-    posed = replace(problem, clue=law, clues=len(a))
-    unsure, told = (spread(each, u, a) for each in (posed, replace(posed, a=1e-9)))
-    shares = (100 * (left <= READ).mean() for left in (unsure, told))
-    return "determined {:.1f} %, if errors are known {:.1f} %".format(*shares)
+    return told(replace(problem, clue=law, clues=len(a)), u, a)
+
+
+def told(problem: InverseProblem, u: Any, a: Any) -> str:
+    """Shares of samples that are determined, the more is known of errors the more."""
+    shares = [100 * (spread(replace(problem, a=each), u, a) <= READ).mean() for each in KNOWN]
+    return "determined {:.1f} %, if errors are nearly known {:.1f} %, known {:.1f} %".format(
+        *shares
+    )
+
+
+def outlier(job: Any, seed: int) -> str:
+    """Whether one sample with an error so many times larger than the others' is determined."""
+    clients, shared, times = job
+    problem, u, a = sums(clients, shared, 1, seed)
+    a[0] = times * ERROR
+    left = spread(replace(problem, clue=law, clues=len(a)), u, a)[0]
+    return "determined" if left <= READ else "not determined"
 
 
 def independent(job: Any, seed: int) -> str:
@@ -136,44 +158,37 @@ def independent(job: Any, seed: int) -> str:
     entries, layout = luck.permutation(DIM)[:shared], apart(clients, TAPS)
     noise = np.sqrt(clients / 12) / Privacy(masks=True).scale(clients)
     change = a @ features(u[layout])[:, entries] + noise * luck.standard_normal(shared)
-    posed = pose(features, entries, change, layout, Guess(a=ERROR), noise)
-    unsure, told = (spread(each, u, a) for each in (posed, replace(posed, a=1e-9)))
-    shares = (100 * (left <= READ).mean() for left in (unsure, told))
-    return "determined {:.1f} %, if errors are known {:.1f} %".format(*shares)
+    return told(pose(features, entries, change, layout, Guess(a=ERROR), noise), u, a)
 
 
 def digits(job: Any, seed: int) -> str:
-    """Whether one guess of all new inputs, and no other, explains a round."""
+    """How many sets of samples, two inputs of VALUES values and a label of two, explain a sum."""
     clients, shared = job
     seeds = Seeds(SEED, seed)
-    luck, features = seeds.generator("digits"), cosine(seeds, DIM, TAPS, WIDTH)
-    grid, entries = np.linspace(-2.5, 2.5, LEVELS), luck.permutation(DIM)[:shared]
-    older = grid[luck.integers(LEVELS, size=(clients, TAPS - 1))]
-    true = luck.integers(LEVELS, size=clients)
-    x = np.stack([np.column_stack([grid, np.tile(each, (LEVELS, 1))]) for each in older])
-    z = features(x)[:, :, entries]  # [client, guess, M]
-    scale = Privacy(masks=True).scale(clients)
-    a = ERROR * luck.standard_normal(clients)
-    change = a @ z[np.arange(clients), true]
-    change += np.sqrt(clients / 12) / scale * luck.standard_normal(shared)
-    if shared <= clients:
-        return "nothing to compare: any guess has errors that fit"
-    guesses = np.stack(np.meshgrid(*[np.arange(LEVELS)] * clients, indexing="ij"), -1)
-    guesses = guesses.reshape(-1, clients)
-    Z = np.stack([z[k, guesses[:, k]] for k in range(clients)], axis=1)  # [G, c, M]
-    gram = Z @ np.swapaxes(Z, 1, 2) + 1e-12 * np.eye(clients)
-    fit = np.linalg.solve(gram, (Z @ change)[..., None])
-    left = change - (np.swapaxes(fit, 1, 2) @ Z)[:, 0]
-    misfit = np.sqrt(np.square(left).sum(axis=1) / (shared - clients)) * scale
-    fits = misfit <= 3 * np.sqrt(clients / 12) * np.sqrt(shared)
-    best = (guesses[misfit.argmin()] == true).all()
-    found = f"{int(fits.sum())} of {len(guesses)} guesses fit"
-    return f"{found}; the best is {'' if best else 'not '}true"
+    luck, features = seeds.generator("digits"), cosine(seeds, DIM, 2, WIDTH)
+    grid = np.linspace(-1.5, 1.5, VALUES)
+    every = np.array([[*x, y] for x in product(grid, grid) for y in (-1.0, 0.7)])
+    z = 0.75 * every[:, 2:] * features(every[:, :2])[:, luck.permutation(DIM)[:shared]]
+    privacy, true = Privacy(masks=True), luck.integers(len(every), size=clients)
+    scale = privacy.scale(clients)
+    sent = added(words(z[true], scale, privacy.range))
+    total = clients * mean(sent, scale, privacy.range, clients)
+    sets = np.array([*combinations_with_replacement(range(len(every)), clients // 2)])
+    half, off = z[sets].sum(axis=1), clients / scale
+    order = half[:, 0].argsort()
+    half, sets = half[order], sets[order]
+    fits = set()
+    for one, rest in zip(sets, total - half, strict=True):
+        near = slice(*half[:, 0].searchsorted([rest[0] - off, rest[0] + off]))
+        others = sets[near][(np.abs(half[near] - rest) <= off).all(axis=1)]
+        fits |= {tuple(sorted([*one, *other])) for other in others}
+    assert tuple(sorted(true)) in fits
+    return f"{len(fits)} of {comb(len(every) + clients - 1, clients):,} sets of samples fit"
 
 
 PARTS = {"read": (read, READ_ALL), "ten": (read, TEN), "rank": (rank, RANK),
          "closed": (closed, CLOSED),
-         "rule": (rule, RULE), "independent": (independent, APART),
+         "rule": (rule, RULE), "outlier": (outlier, OUTLIER), "independent": (independent, APART),
          "digits": (digits, DIGITS)}  # fmt: skip
 
 

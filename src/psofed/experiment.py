@@ -31,7 +31,7 @@ from psofed.settings import Settings, no_features, no_targets
 from psofed.stages import privacy as private
 from psofed.stages.mix import MixOptions
 from psofed.stages.noise import noise_of
-from psofed.stages.privacy import Count, Mechanism
+from psofed.stages.privacy import Count, Mechanism, Privacy
 from psofed.stages.surroundings import Surroundings, start
 from psofed.streams import contract
 from psofed.streams.contract import about, measured
@@ -218,18 +218,21 @@ class Experiment(Settings):
     def counts(self) -> list[Count]:
         """What uploads of each method tell by counting: of one client, or of a sum.
 
-        What was measured has few digits, so that inputs of a table are no unknowns.
+        Unknowns are counted where they are free: inputs of a law with a density, errors as they
+        are, and features that are nowhere 0.
         """
-        masks = self.privacy is not None and self.privacy.masks
-        members = self.privacy.fewest(self.cohort) if masks and self.privacy is not None else 1
-        found = contract.origins(self.stream)
-        lags = {(name, lag) for name, lag in found if lag is not None}
-        fresh = 0 if measured(self.stream) else sum(lag == 0 for _, lag in lags)
+        privacy = self.privacy or Privacy()
+        members = privacy.fewest(self.cohort) if privacy.masks else 1
+        lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
+        fresh = sum(lag == 0 for _, lag in lags)
+        free = about(self.stream).input_law(Seeds(0), np.arange(1)) and not privacy.clip_error
         told: dict[int, Count] = {}
         for places, part in self.parts():
-            for j, method in zip(places, part.start(part.task(0)), strict=True):
+            dense = not part.learner.featured or part.features.name in feature_table.LONGEST
+            new = 1 + fresh if free and dense else 0
+            for j, method in zip(places, part.start(part.task(0, live=True)), strict=True):
                 shared = int(exchanged(method, up=True).shape[-1])
-                told[j] = Count(shared, members, 1 + fresh, len(lags) - fresh)
+                told[j] = Count(shared, members, new, len(lags) - fresh)
         return [told[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:

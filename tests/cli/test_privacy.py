@@ -28,13 +28,13 @@ def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, works, 
 
 @pytest.mark.usefixtures("sketched")
 def test_with_and_without_privacy_stand_side_by_side(works, file, tmp_path):
-    methods = [RUN["methods"][0] | {"shared": 9}]
+    methods = [RUN["methods"][0] | {"shared": 4}]
     more = {"clients": 16, "cohort": 16, "methods": methods, "privacy": {"masks": True}}
     works("study", "privacy", file(**RUN | more), "--rounds", 4, "--clients", 1, "--out", "out")
     table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     (plain,), (masked,) = table["methods"], table["with_privacy"]
     assert (plain["gauge"], masked["gauge"]) == ("readable", "closed")
-    assert plain["bytes_up"] == masked["bytes_up"] == 16 * 9 * 4
+    assert plain["bytes_up"] == masked["bytes_up"] == 16 * 4 * 4
     assert (table["read"], table["unknowns"]) == (0, masked["unknowns"])
 
 

@@ -9,6 +9,7 @@ import pytest
 from masked_sums import masked_world, shared_keys
 
 from helpers.loopback import World, altered, disk
+from psofed.cli.client import _private
 from psofed.errors import InputError
 from psofed.federation.stage import within
 from psofed.fleet.protocol import wire
@@ -28,18 +29,19 @@ both = pytest.mark.parametrize("number", [PLAIN, SELF])
 class Table(World):
     """A server and its clients around a table: nothing is lost that is not left out by hand."""
 
-    def __init__(self, number: int, shared: int = 0, **privately) -> None:
+    def __init__(self, number: int, shared: int = 0, clock="lockstep", **privately) -> None:
         made, self.streams = masked_world(number)
         world = made.experiment
         method, privacy = world.methods[0], replace(world.privacy, **privately)
         methods = (replace(method, shared=shared or method.shared),)
         self.keys = shared_keys(world.clients)
         world = replace(world, methods=methods, privacy=privacy)
-        super().__init__(given=Deployment(world, made.deploy))
+        super().__init__(given=Deployment(world, replace(made.deploy, clock=clock)))
 
     def member(self, k: int, keys=None) -> Member:
         files, pairs = self.disks.setdefault(k, disk()), keys or self.keys[k]
-        self.members[k] = Member(self.plan, k, files, self.streams[k], pairs=pairs)
+        source = None if self.plan.deploy.live else self.streams[k]
+        self.members[k] = Member(self.plan, k, files, source, pairs=pairs)
         return self.members[k]
 
     def ask(self, without=(), frames=None) -> None:
@@ -170,6 +172,43 @@ def test_seeds_that_were_told_for_another_sum_before_a_kill_are_refused(number):
     table.ask()
     assert table.server.missing == [cohort[2]]  # it has helped with another sum
     assert table.server.commit().void == ALONE
+
+
+def test_operator_and_device_are_told_whether_sums_are_closed(capsys):
+    table = Table(PLAIN)
+    _private(table.members[0])
+    told = "a sum of 1 number over 3 clients is closed: 6 unknowns a round"
+    assert f"Masks: {told}" in capsys.readouterr().err
+    assert table.plan.defence.endswith(told)
+
+
+@pytest.mark.parametrize("shared", [2, 5])  # who learns at once, and who waits for a download
+def test_who_has_learned_nothing_new_is_in_no_sum(shared):
+    """Or a sum that seems to be over a cohort would be over one sample, and read."""
+    table = Table(PLAIN, shared, clock="live")
+    cohort = table.server.missing
+
+    def measured(*who, count=1):
+        for k in who:
+            table.members[k].client.learn(*table.streams[k](0, count))
+
+    measured(*cohort)  # which the check does not learn from yet
+    table.ask()
+    assert table.close().missing == tuple(cohort)
+    measured(*cohort, count=20)
+    table.ask()
+    assert table.close().accepted == 5
+    measured(cohort[0])
+    table.ask()
+    frame, idle = table.server.frames()[cohort[1]], table.members[cohort[1]]
+    for again in (idle, idle, table.member(cohort[1])):
+        assert "no sample was learned" in again.take(frame)[1]
+    assert table.close().void == FEW
+    measured(*cohort[:4])
+    table.members[cohort[0]].save()
+    table.member(cohort[0])  # only what still waits is surely new
+    table.ask()
+    assert table.close().accepted == (4 if shared == 5 else 3)
 
 
 @pytest.mark.parametrize("act", [lambda s: s.change("remove", [0]), lambda s: s.put_back(0),

@@ -11,7 +11,7 @@ from psofed.experiment import Experiment, Features
 from psofed.methods import onlinefed, psofed
 from psofed.report import theory as report
 from psofed.simulate import montecarlo
-from psofed.streams import function
+from psofed.streams import function, paper
 from psofed.theory import lifted, prediction, reduced
 from psofed.theory.study import Study
 
@@ -104,6 +104,9 @@ def test_correlated_samples_of_a_large_system_have_a_caveat_wherever_its_curve_i
 ):
     [known, _] = prediction.curves(replace(PAPER, rounds=2))
     assert known.caveat == ""
+    for clients in (1, 3):
+        slow = replace(PAPER, clients=clients, stream=paper.Options(theta=(0.95, 0.95)))
+        assert bool(prediction.world(slow).caveat) == (clients > 1)
     monkeypatch.setattr(lifted, "NUMBERS", 0)
     large = replace(PAPER, rounds=2)
     with pytest.warns(PsofedWarning, match="samples are NOT independent over time") as caught:

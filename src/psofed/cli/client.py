@@ -127,6 +127,8 @@ def _conclude(device: Device, level: float) -> None:
 
 def _private(member: Any) -> None:
     """What is promised of what leaves this client, and how much of it is spent."""
+    if member.plan.masked:
+        say(f"Masks: {member.plan.world.counts[0].in_words()}")
     if member.spent is not None:
         say(f"Privacy: {member.noise.in_words()}; epsilon {member.spent:.3g} is spent so far")
 

@@ -37,7 +37,7 @@ Figures = dict[str, tuple[list[int], str]]
               show_default=True, metavar="NAME",
               help="paper: the paper's setting. lean: few bytes (MEMO-Fed). tracking: a function f"
               " that changes with time. private: masked sums and noise. lean-private: the same with"
-              " a quarter of the bytes. method, stream, policy, learner, attack, defence: the"
+              " a third of the bytes. method, stream, policy, learner, attack, defence: the"
               " skeleton of one of your own, which `psofed check` accepts.")  # fmt: skip
 def init(file: str, preset: str) -> None:
     """Write a commented experiment to FILE ("-" prints it), or the skeleton of a plug-in."""

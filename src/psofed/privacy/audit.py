@@ -34,8 +34,8 @@ MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
     ' "determined": another search could find what ours has not. "closed": a round has at'
-    " most half as many numbers as its newest samples have unknowns, which no number of rounds"
-    " makes up for; who knows errors, by models of his choice, may still read the rest."
+    " most a quarter as many numbers as its newest samples have unknowns, which no number of rounds"
+    " makes up for; who knows errors, by models of his choice, may still read some."
 )
 
 

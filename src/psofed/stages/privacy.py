@@ -196,25 +196,24 @@ class Count:
 
     T rounds are M T equations. Each member's newest sample has `new` unknowns that nothing before
     has: its error, and the inputs that are no older measurements, so there are c (new T + old)
-    unknowns at least, if the same members are in all T rounds: other cohorts, or samples between
-    rounds, only bring more. With M < c new the newest samples alone are more unknowns than a round
-    has equations, whatever else is known: nothing is determined, however many rounds there are.
-    But a sample with a small error is hardly an unknown, and laws of inputs are half known.
+    unknowns at least; other cohorts, or samples between rounds, only bring more. With M < c new the
+    newest samples alone are more unknowns than a round has equations, whatever else is known. But
+    laws of inputs are half known, and a server with a good model nearly knows errors, too.
     """
 
     shared: int  # M
     members: int  # c; 1 without masks
-    new: int  # 2 in a delay line, L + 1 where inputs are independent
+    new: int  # 2 in a delay line, L + 1 where inputs are independent; 0: nobody can count them
     old: int  # inputs of a first sample that later ones share: L - 1 in a delay line, or 0
 
     @property
     def closed(self) -> bool:
-        """Whether at most half of what would be needed comes up, in whatever rounds.
+        """Whether at most a quarter of what would be needed comes up, in whatever rounds.
 
-        >>> [Count(M, 10, 2, 3).closed for M in (5, 10, 11)]
-        [True, True, False]
+        >>> [Count(M, 10, 2, 3).closed for M in (5, 6)], Count(1, 10, 0, 3).closed
+        ([True, False], False)
         """
-        return 2 * self.shared <= self.members * self.new
+        return 4 * self.shared <= self.members * self.new
 
     @property
     def rounds(self) -> int | None:
@@ -224,7 +223,7 @@ class Count:
         (2, 2, 1)
         """
         spare = self.shared - self.members * self.new
-        if spare < 0 or spare == 0 < self.old:
+        if not self.new or spare < 0 or spare == 0 < self.old:
             return None
         return max(ceil(self.members * self.old / max(spare, 1)), 1)
 
@@ -233,15 +232,18 @@ class Count:
 
         >>> Count(20, 5, 2, 3).in_words()
         'a sum of 20 numbers over 5 clients is open after 2 rounds in a row: 10 unknowns a round'
+        >>> Count(9, 6, 2, 3).in_words()
+        'a sum of 9 numbers over 6 clients is not closed (3 would be): 12 unknowns a round'
         """
-        if self.closed:
-            verdict = "closed"
-        elif self.rounds is None:
-            verdict = "at the edge (half as many would be closed)"
-        else:
+        most, numbers = self.members * self.new, f"{self.shared} number{'s' * (self.shared > 1)}"
+        told = f"a sum of {numbers} over {self.members} clients is"
+        if not self.new:
+            few = "values of few digits, laws of your own and clipped errors can be tried"
+            return f"{told} not known to be closed: {few}"
+        verdict = "closed" if self.closed else f"not closed ({most // 4} would be)"
+        if self.rounds is not None:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
-        told = f"a sum of {self.shared} numbers over {self.members} clients is {verdict}"
-        return f"{told}: {self.new * self.members} unknowns a round"
+        return f"{told} {verdict}: {most} unknowns a round"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

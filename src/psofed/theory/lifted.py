@@ -50,7 +50,7 @@ OPERATORS = 4 * 10**7  # numbers in the operators of all clients
 OLDEST, NODES = 24, 10  # of the quadrature: f is most curved in the oldest input
 NEGLIGIBLE = 1e-10  # weight of a node
 DEGREE = 8  # of the polynomials that the h_b are made of
-MOST_TAPS = 4
+MOST_TAPS, SLOW = 4, 0.9  # with larger theta, what is left out is felt
 PART = 1000  # nodes at a time
 
 
@@ -64,6 +64,7 @@ class Chain:
     z: Array  # [n, D]
     f: Array  # [n], noise-free
     noise: float  # its variance
+    theta: float = 0.0  # correlation of neighbours
 
     @cached_property
     def turn(self) -> Array:
@@ -247,7 +248,7 @@ def chains(experiment: Experiment, task: Task, moments: Moments) -> tuple[Chain,
         told = (after[1:] * weights) @ _pairs(np.hstack([z, f[:, None]]), 1).T
         Q = np.linalg.svd(told, full_matrices=False)[0][:, : count - 1].T
         before, after = (np.vstack([h[:1], Q @ h[1:]]) for h in (before, after))
-        made.append(Chain(weights, before, after, z, f, float(moments.v[k])))
+        made.append(Chain(weights, before, after, z, f, float(moments.v[k]), theta))
     return tuple(made)
 
 

@@ -15,7 +15,7 @@ from psofed.experiment import Experiment, given
 from psofed.federation.contract import Array, Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about
-from psofed.theory.lifted import Chain, LiftedRecursion, chains
+from psofed.theory.lifted import SLOW, Chain, LiftedRecursion, chains
 from psofed.theory.moments import Moments, Population, Yardstick, moments, population, yardstick
 from psofed.theory.reduced import ReducedRecursion
 from psofed.theory.system import System, started, system, unknown_threat
@@ -108,7 +108,9 @@ class World:
     @property
     def caveat(self) -> str:
         """Which assumption of the theory does not hold here; empty if all do."""
-        return "" if self.experiment.stream.independent or self.chains else CORRELATED
+        theta = sorted(each.theta for each in self.chains or ())
+        followed = len(theta) == 1 or (theta and theta[-1] <= SLOW)
+        return "" if self.experiment.stream.independent or followed else CORRELATED
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -70,6 +70,13 @@ class Client:
         return check.found(self.state)
 
     @property
+    def learned(self) -> int:
+        """Samples learned from so far, as they were or clipped."""
+        checked = self.checked
+        unlearned = checked.get("seen", 0) - checked.get("learned", 0) - checked.get("clipped", 0)
+        return self.position - unlearned
+
+    @property
     def model(self) -> Array | None:
         """w_k, by which it answers questions; None if it has none."""
         try:
@@ -100,7 +107,8 @@ class Client:
         upload = self._exchange(n, message, begin)
         if self.masking is not None:
             self.masking.hear(n, invitation)
-            upload = self.masking.hidden(upload, n)
+            learned = None if self.source else self.learned
+            upload = self.masking.hidden(upload, n, learned)
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
         self._last = (n, answer)
@@ -286,6 +294,7 @@ class Client:
             self.waiting = x, y
         if self.masking is not None:
             self.masking.restore(arrays)
+            self.masking.told = self.learned - len(self.waiting[1])
         if self.confidence is not None:
             self.confidence.restore(arrays)
 

@@ -133,8 +133,8 @@ class Deployment:
             refuse_policy(options.policy)
         refuse_omniscient(self.experiment.attack)
         privacy = self.experiment.privacy
-        if self.deploy.report and privacy is not None and privacy.epsilon is not None:
-            found = "is true, but these numbers have no noise, and [privacy] epsilon is a promise"
+        if self.deploy.report and privacy is not None and privacy.acts:
+            found = "is true, but these numbers have no noise and no masks, as [privacy] asks for"
             raise InputError("deploy.report", found, "leave it out")
         if not self.deploy.live:
             if self.deploy.patience is not None:  # its simulation is the twin
@@ -172,7 +172,8 @@ class Deployment:
             more = few if self.experiment.clients < FEW else ""
             return f"Defence: {found.describe()}" + (more if found.acts else ", as the file says")
         if self.masked:
-            return "Defence: none, under masks the server sees no single upload"
+            told = self.world.counts[0].in_words()
+            return f"Defence: none, under masks the server sees no single upload; {told}"
         if self.deploy.live:
             name = self.world.methods[0].name
             return f"Defence: none, the server of {name} has no fold that one could change"

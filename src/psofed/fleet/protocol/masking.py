@@ -38,7 +38,8 @@ class Masking:
         self.method, self.pairs, self.least = method, pairs, privacy.fewest(size)
         self.ends = round(privacy.range * privacy.scale(size))
         self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
-        self.beyond = -1  # the last round in which its values were too large to be sent
+        self.silent = -1, ""  # the last round in which it must not answer, and why
+        self.told = 0  # samples that it had learned when it answered or was started last
         self.down = b""  # hash of what came down last, in this round or at the begin of its block
 
     def cohort(self, n: int) -> list[int]:
@@ -52,8 +53,8 @@ class Masking:
     def check(self, n: int, begin: bool) -> None:
         """Refuse what would make sums easier to read: other members, or a model that is known."""
         self.cohort(n)
-        if n == self.beyond:
-            self._refuse(n)
+        if n == self.silent[0]:
+            self._refuse(*self.silent)
         if begin:
             raise RefusedError("kind", f"round {n}: with masks nobody starts over")
 
@@ -62,24 +63,27 @@ class Masking:
         if opens(self.method, n) or invitation:
             self.down = blake2b(invitation, digest_size=HASH).digest()
 
-    def hidden(self, upload: Array | None, n: int) -> Array | None:
-        """An upload as it is sent.
+    def hidden(self, upload: Array | None, n: int, learned: int | None) -> Array | None:
+        """An upload as it is sent, after so many samples; None: each round has one, by its clock.
 
-        Values at the end of the range are not sent at all: a server that could drive all others
-        there, by what it sends down, would know their part of the sum.
+        Nothing is sent at the end of the range: a server that could drive all others there, by what
+        it sends down, would know their part of the sum. Nor by who has no new sample to hide with.
         """
         if upload is None:
             return None
         steps = np.asarray(upload).astype(np.uint32).astype(np.int32)
         if np.abs(steps.astype(np.int64)).max(initial=0) >= self.ends:
-            self._refuse(n)
+            self._refuse(n, "a value of the model is beyond [privacy] range")
+        if learned is not None:
+            if learned <= self.told:
+                self._refuse(n, "no sample was learned since the last answer")
+            self.told = learned
         return self.pairs.hidden(upload, self.cohort(n), n, self.down)
 
-    def _refuse(self, n: int) -> None:
+    def _refuse(self, n: int, why: str) -> None:
         """Whoever asks again gets the same sentence."""
-        self.beyond = n
-        why = f"round {n}: a value of the model is beyond [privacy] range, so nothing is sent"
-        raise RefusedError("range", why)
+        self.silent = n, why
+        raise RefusedError("masks", f"round {n}: {why}, so nothing is sent")
 
     def reveal(self, n: int, question: bytes) -> bytes:
         """The seeds for the sum over those who are present: for one set in a round, not too few."""

@@ -118,9 +118,7 @@ class Member:
     @property
     def samples(self) -> Signs:
         """How many were learned so far, and how many were not learned as they were."""
-        checked = self.client.checked
-        unlearned = checked.get("seen", 0) - checked.get("learned", 0) - checked.get("clipped", 0)
-        return Signs(self.client.position - unlearned, suspect(checked) + self.skipped)
+        return Signs(self.client.learned, suspect(self.client.checked) + self.skipped)
 
     def report(self) -> Report:
         """What an operator may want to know of its answers."""

@@ -77,6 +77,8 @@ REFUSED = {
     "wire is '2 bit', but memofed codes its messages": memofed.Options(wire="2 bit"),
     "wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
     "wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),
+    "shift is 3, but stochastic windows": psofed.Options(shift=3, selection="stochastic"),
+    "shift is 3, but groups": psofed.Options(shift=3, selection="stochastic", mask="groups"),
     # Policies.
     "policy is 'importance'; use the Options": psofed.Options(policy="importance"),
     "policy.beta is 'x'": psofed.Options(policy=importance.Options(beta="x")),

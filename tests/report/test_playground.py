@@ -224,6 +224,15 @@ def test_the_examples_lead_from_one_to_the_next_and_each_says_what_to_look_for(o
     assert shown.locator(".next").inner_text() == "Back to the first example"
 
 
+def test_several_runs_have_a_spread_in_the_picture_and_in_words(open_play):
+    shown = open_play(hash_of(runs=3))
+    until(shown, "!playground.numbersDirty && Boolean(playground.curveChart.chart)")
+    series = "playground.curveChart.chart.spec.series.map((s) => Boolean(s.low))"
+    assert shown.evaluate(series) == [True, True, False]
+    words = shown.locator(".verdict").inner_text()
+    assert "\N{PLUS-MINUS SIGN}" in words or "as far as these runs can tell" in words
+
+
 def test_a_window_that_cannot_reach_everything_is_warned_about(open_play):
     shown = open_play(hash_of())
     assert shown.locator(".warning").inner_text() == ""

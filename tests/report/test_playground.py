@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from helpers.playing import curve, hash_of, settle, slide, until
+from helpers import ROOT
+from helpers.playing import answer, curve, hash_of, settle, slide, until
 from psofed.core.schedule import Rotating
 
 
@@ -249,3 +252,16 @@ def test_models_that_run_away_break_nothing(open_play):
     shown.evaluate("playground.seek(900)")
     until(shown, "playground.n === 900 && !playground.asked")
     assert len(curve(shown)) == 1001
+
+
+def test_the_exercise_has_the_figures_of_the_examples(open_play):
+    """Its table names an example, two errors and the bytes of a round."""
+    page = (ROOT / "docs" / "exercise.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w[^|]*) \| (\S+) dB \| (\S+) dB \| (\d+) of (\d+) \|", page, re.M)
+    assert len(rows) == 4
+    shown = open_play("")
+    for name, *figures in rows:
+        shown.locator(".presets button", has_text=name).click()
+        errors = [f"{curve(shown, key)[-1]:.1f}" for key in ("psofed", "online")]
+        sent = answer(shown, "() => [playground.cost.psofed, playground.cost.online]")
+        assert [*errors, *map(str, sent)] == figures, name

@@ -84,7 +84,7 @@ function verdict(curves, cost) {
   if (curves.psofed.at(-1) == null || theirs == null) return "PSO-Fed’s model has run away: the step is too large.";
   const [gap, error] = [ours - theirs, curves.gapError.at(-1)];
   const spread = error == null ? "" : ` ±${error.toFixed(1)}`;
-  const level = Math.abs(gap) < (error == null ? 0.5 : 2 * error) ? `ends level with Online-Fed, as far as ${error == null ? "one run" : "these runs"} can tell`
+  const level = Math.abs(gap) < (error == null ? 0.5 : Math.max(2 * error, 0.05)) ? `ends level with Online-Fed, as far as ${error == null ? "one run" : "these runs"} can tell`
     : `ends ${Math.abs(gap).toFixed(1)}${spread} dB ${gap > 0 ? "worse" : "better"} than Online-Fed`;
   if (cost.psofed === cost.online) return `PSO-Fed ${level}, with the same traffic.`;
   return `PSO-Fed ${level} (${ours.toFixed(1).replace("-", "−")} against ${theirs.toFixed(1).replace("-", "−")} dB), with ${share(cost.psofed / cost.online)} of its traffic.`;

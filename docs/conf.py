@@ -8,6 +8,7 @@ from pathlib import Path
 import psofed
 
 sys.path.insert(0, str(Path(__file__).parent / "_tools"))
+import formulas
 import site_api
 
 gc.set_threshold(200_000, 20, 100)  # trees of pages live long: looking for rubbish takes a fifth
@@ -20,7 +21,9 @@ highlight_language = "text"
 show_warning_types = True
 
 myst_heading_anchors = 3
-myst_enable_extensions = []
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
+html_math_renderer = "matplotlib"
 # "site" is a file of the site that is no Markdown, such as playground.html.
 myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}
 
@@ -66,3 +69,4 @@ nitpick_ignore_regex = [("py:(?!mod).*", ".*")]
 def setup(app):
     """Called by Sphinx."""
     site_api.set_up(app)
+    formulas.set_up(app)

@@ -38,6 +38,7 @@ TESTS_RAISED = {  # capability: lines
     "clients with unequal amounts of data; systems without POSIX": 140,
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 203,
     "masked sums count only who has learned, and devices are told what sums tell": 70,
+    "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 135,
 }
 VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
@@ -62,6 +63,7 @@ RAISED = {  # capability: modules, lines
     "clients with unequal amounts of data; systems without POSIX": (0, 50),
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": (2, 358),
     "masked sums count only who has learned, and devices are told what sums tell": (0, 22),
+    "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": (0, 181),
 }
 
 

@@ -8,6 +8,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -168,14 +169,17 @@ def test_methods_that_differ_in_anything_get_titles_that_say_so():
     titles = psofed.Experiment(
         methods=(
             psofed.PSOFed(shared=5, step=0.5), psofed.PSOFed(shared=5), psofed.OnlineFed(),
-            psofed.PSOFed(shared=5, mask="block"),
+            psofed.PSOFed(shared=5, mask="block"), psofed.PSOFed(shared=5, shift=3, idle=False),
+            psofed.PSOFed(shared=5, selection="stochastic"),
         )
     ).titles  # fmt: skip
     assert titles == [
-        "PSO-Fed M=5 uncoordinated, step 0.5, mask subset",
-        "PSO-Fed M=5 uncoordinated, step 0.75, mask subset",
+        "PSO-Fed M=5 uncoordinated, step 0.5",
+        "PSO-Fed M=5 uncoordinated, step 0.75",
         "Online-Fed",
-        "PSO-Fed M=5 uncoordinated, step 0.75, mask block",
+        "PSO-Fed M=5 uncoordinated, blocks",
+        "PSO-Fed M=5 uncoordinated, shift 3, no idle",
+        "PSO-Fed M=5 uncoordinated, random windows",
     ]
 
 
@@ -266,6 +270,48 @@ def test_a_point_that_curves_do_not_have_is_refused_with_those_they_have(curves)
         curves.point(0, "n=10")
     with pytest.raises(psofed.InputError, match="point is 10"):
         curves.difference(0, 1, 10)
+
+
+def test_methods_of_curves_are_named_by_title_or_a_beginning_of_their_own(curves):
+    assert curves.difference("PSO-Fed", "Online-Fed") == curves.difference(1, 0, "steady")
+    assert curves.point("PSO-Fed M=2 uncoordinated") == curves.point(-1)
+    assert curves.only(["Online-Fed"]).titles == ["Online-Fed"]
+    assert curves.traffic_share("PSO-Fed", 0) == pytest.approx(1 / 3)
+    for name, told in {
+        "PSO-Fedd": "is 'PSO-Fedd', which is none of Online-Fed; PSO-Fed M=2 uncoordinated; give",
+        "": "which may be any of Online-Fed; PSO-Fed M=2 uncoordinated; give a title",
+        2: "method is 2; use a title, or a number from 0 to 1",
+    }.items():
+        with pytest.raises(psofed.InputError, match=re.escape(told)):
+            curves.point(name)
+
+
+def test_curves_show_their_numbers_as_text_frame_and_latex(curves):
+    steady, apart = curves.point(1), curves.difference(1, 0)
+    words = f"{steady.value:.2f} ±{steady.stderr:.2f}"
+    gap = f"{apart.value:+.2f} ±{apart.stderr:.2f}"
+    first, head, *lines = str(curves).splitlines()
+    assert first == "Curves of 2 methods: 2 runs of 10 rounds"
+    assert re.split("  +", head) == ["method", "steady, dB", "to Online-Fed, dB", "kB up and down"]
+    assert re.split("  +", lines[1])[:3] == ["PSO-Fed M=2 uncoordinated", words, gap]
+    row = curves.summary().iloc[1]
+    assert (row.steady_db, row.difference_db, row.traffic_share) == (
+        steady.value, apart.value, pytest.approx(1 / 3)
+    )  # fmt: skip
+    methods = psofed.OnlineFed(label="$M = D$ & 100 %"), psofed.PSOFed(2, label=r"a_1 \\ $M_2$")
+    latex = replace(curves, experiment=replace(FEW, methods=methods)).to_latex()
+    assert r"$M = D$ \& 100 \%" in latex
+    assert r"a\_1 \textbackslash{}\textbackslash{} $M_2$ & $" in latex
+    assert words.replace("±", r"\pm ") in latex
+    assert "to Online" not in str(curves.only([1]))
+
+
+def test_the_curve_of_every_run_is_kept_if_asked_for(curves):
+    assert curves.each is None
+    every = psofed.run(FEW, 1, each=True)
+    assert every.each.shape == (2, 2, 11)
+    assert np.allclose(every.each.mean(axis=0), curves.mse, rtol=1e-12)
+    assert np.array_equal(every.only([1]).each, every.each[:, [1]])
 
 
 def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):

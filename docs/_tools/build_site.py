@@ -48,8 +48,11 @@ FROM_SOURCE = {
 # The four parts of the menu. A page that does not exist is left out; one that is not named here
 # goes to the last part, so that no page is lost.
 MENU = {
-    "Start": ["tutorial", "partial_sharing", "paper_in_five_minutes", "your_own_method", "readme"],
-    "How to": ["experiments", "comparison", "tables", "extend", "deploy", "operate"],
+    "Start": [
+        "paper_in_five_minutes", "partial_sharing", "exercise", "tutorial", "your_own_method",
+        "readme",
+    ],
+    "How to": ["experiments", "comparison", "tables", "extend", "deploy", "operate", "device"],
     "Explanation": [
         "paper", "theory", "memofed", "protocol", "privacy", "trust", "real_data", "performance",
         "field",

@@ -13,9 +13,10 @@ import numpy as np
 from psofed.core.schedule import Rotating
 from psofed.core.seeds import Seeds, subsets
 
-CLIENTS, DIM, SHARED, COHORT, ROUNDS = 4, 12, 3, 2, 3
-CELL, GAP, LEFT, TOP = 18, 44, 108, 66
-WIDTH, HEIGHT = LEFT + ROUNDS * (DIM * CELL + GAP), 352
+CLIENTS, DIM, COHORT, ROUNDS = 4, 8, 2, 2
+FIRST = np.array([0, 3])  # of the first client: scattered, as by default
+CELL, GAP, LEFT, TOP = 18, 18, 84, 66
+WIDTH, HEIGHT = LEFT + ROUNDS * (DIM * CELL + GAP), 394  # as wide as a phone, so it is not shrunk
 DOWN, UP, PLAIN, INK, SOFT = "#2b6cb0", "#dd6b20", "#e2e8f0", "#1a202c", "#718096"
 STYLE = f"""text {{ font: 13px system-ui, sans-serif; fill: {INK} }}
 .small {{ font-size: 11.5px; fill: {SOFT} }} .head {{ font-weight: 600 }}
@@ -24,11 +25,13 @@ STYLE = f"""text {{ font: 13px system-ui, sans-serif; fill: {INK} }}
 
 def svg() -> str:
     """The whole picture; windows and cohorts come from the functions that the simulator uses."""
-    schedule = Rotating(np.arange(CLIENTS)[:, None] * 2 + np.arange(SHARED), SHARED, DIM)
+    schedule = Rotating((np.arange(CLIENTS)[:, None] * 2 + FIRST) % DIM, shift=1, dim=DIM)
     cohorts = subsets(Seeds(4).uniforms("cohort", round=np.arange(ROUNDS), count=COHORT), CLIENTS)
     rounds = [_round(n, schedule, sorted(cohorts[n].tolist())) for n in range(ROUNDS)]
     parts = [_labels(), *rounds, _legend()]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+    )
     paper = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#fff"/>'
     return "\n".join([head, f"<style>{STYLE}</style>", paper, *parts, "</svg>", ""])
 
@@ -39,7 +42,7 @@ def _y(row: int) -> int:
 
 
 def _labels() -> str:
-    rows = ["server, w", *(f"client {k}, w{k}" for k in range(CLIENTS))]
+    rows = ["server", *(f"client {k}" for k in range(CLIENTS))]
     return "\n".join(_text(LEFT - 12, _y(i) + 13, row, "end") for i, row in enumerate(rows))
 
 
@@ -76,14 +79,15 @@ def _bar(x: int, row: int, down: set[int], up: set[int]) -> str:
 
 
 def _legend() -> str:
-    y, parts = HEIGHT - 24, []
-    for x, colour, words in (
-        (LEFT, DOWN, "goes down: overwritten at the client"),
-        (LEFT + 300, UP, "goes up: averaged at the server"),
-        (LEFT + 570, PLAIN, "stays where it is"),
-    ):
-        parts.append(f'<rect x="{x}" y="{y}" width="{CELL}" height="{CELL}" fill="{colour}"/>')
-        parts.append(_text(x + CELL + 7, y + 13, words))
+    parts = []
+    for i, (colour, words) in enumerate((
+        (DOWN, "goes down: overwritten at the client"),
+        (UP, "goes up: averaged at the server"),
+        (PLAIN, "stays where it is"),
+    )):  # fmt: skip
+        y = HEIGHT - 74 + 24 * i
+        parts.append(f'<rect x="{LEFT}" y="{y}" width="{CELL}" height="{CELL}" fill="{colour}"/>')
+        parts.append(_text(LEFT + CELL + 7, y + 13, words))
     return "\n".join(parts)
 
 

@@ -94,6 +94,15 @@ class Settings(schema.Fields):
         """
         return titles(self.methods, self.step)
 
+    @property
+    def baseline(self) -> int | None:
+        """What others are compared with: Online-Fed if it is there, else the first of many."""
+        methods = self.methods
+        found = [j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None]
+        if found:  # rather one of the experiment's own world
+            return min(found, key=lambda j: methods[j].apart)
+        return 0 if len(methods) > 1 else None
+
     def alone(self, options: Options) -> Self:
         """The experiment with this method, whose own features and learner become the experiment's.
 

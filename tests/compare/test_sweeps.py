@@ -212,3 +212,16 @@ def test_the_legend_of_a_sweep_stands_below_the_axes():
     [legend], [axes] = figure.legends, figure.axes
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_two_settings_make_a_map_with_the_papers_names(tmp_path):
+    made = psofed.sweep(FEW, {"features.width": [1.0, 2.0, 4.0]}, shared=[1, 3], jobs=1)
+    [panel] = sweeps.heat(made).panels  # Online-Fed has no M
+    assert (panel.title, panel.x, panel.y) == ("PSO-Fed uncoordinated", "kernel width", "M")
+    assert (panel.columns, panel.rows) == (["1.0", "2.0", "4.0"], ["1", "3"])
+    for width, curves in enumerate(made.curves):
+        assert panel.values[:, width].tolist() == [curves.point(j).value for j in (1, 2)]
+    made.plot(tmp_path / "map.png", heat=True)
+    assert sweeps.along(made).x == "kernel width"
+    with pytest.raises(InputError, match=r"settings are methods\.shared; a heat map needs two"):
+        psofed.sweep(FEW, shared=[1, 3], jobs=1).plot(heat=True)

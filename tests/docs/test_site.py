@@ -128,6 +128,18 @@ def test_no_markup_of_sphinx_is_left_in_the_text(built):
         assert not found or "_modules" in path.parts, f"{path.name}: {found}"
 
 
+def test_formulas_are_pictures_that_say_what_they_are(built):
+    text = (built / "theory.html").read_text(encoding="utf-8")
+    assert text.count('<img src="data:image/svg+xml;base64,') > 40
+    assert r'alt="H_k=I-\mu R_k"' in text
+    assert "mean_k" not in re.sub("<[^>]*>", "", text)
+    for path in built.glob("*.html"):
+        words = re.sub(
+            r"<(pre|script|code)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.S
+        )
+        assert not re.search(r"\$[a-zA-Z\\]", re.sub("<[^>]*>", "", words)), path.name
+
+
 def test_the_reference_has_the_verbs_and_the_functions(built, html):
     assert {"cmdoption-psofed-run-runs", "psofed-deploy-keys-make"} <= html[built / "cli.html"].ids
     core = html[built / "api" / "psofed.core.html"].ids

@@ -28,7 +28,7 @@ from helpers.command import call
 from helpers.devices import free_port
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-LANGUAGES = ("sh", "python", "toml", "text", "ini", "yaml", "")
+LANGUAGES = ("sh", "python", "toml", "text", "math", "ini", "yaml", "")
 DIRECTIVES = ("not run", "run as", "run by", "save as")
 FENCE = re.compile(
     r"(?:^<!-- (?P<how>[a-z ]+): (?P<what>[^\n]*?) -->\n\n?)?"

@@ -1,7 +1,6 @@
 """Policies: what they reduce to under every method, their draws, what they cost, mistakes in them."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from psofed.federation.round import Sizes, rehearse
 from psofed.federation.stage import around
 from psofed.fleet.protocol.server import Server
 from psofed.methods import fedavg, onlinefed, psofed
-from psofed.report import runs
 from psofed.rivals import etpsofed, raw, topk
 from psofed.rivals.policies import fedcs, importance, optimal
 from psofed.simulate import any_method, family
@@ -153,8 +151,7 @@ def test_bytes_of_a_comparison_are_counted_among_all_clients():
 
 def test_online_fed_under_a_policy_is_not_what_others_are_compared_with():
     chosen, plain = onlinefed.Options(policy=importance.Options()), onlinefed.Options()
-    curves = SimpleNamespace(experiment=Experiment(methods=(chosen, psofed.Options(), plain)))
-    assert runs.baseline(curves) == 2
+    assert Experiment(methods=(chosen, psofed.Options(), plain)).baseline == 2
 
 
 DRAWS = 4_000  # a mean that is off by 0.07 standard deviations of one draw is noticed

@@ -1,9 +1,12 @@
 """The playground in a real browser: its picture and its controls."""
 
+import re
+
 import numpy as np
 import pytest
 
-from helpers.playing import curve, hash_of, settle, slide, until
+from helpers import ROOT
+from helpers.playing import answer, curve, hash_of, settle, slide, until
 from psofed.core.schedule import Rotating
 
 
@@ -222,6 +225,15 @@ def test_the_examples_lead_from_one_to_the_next_and_each_says_what_to_look_for(o
     assert shown.locator(".next").inner_text() == "Back to the first example"
 
 
+def test_several_runs_have_a_spread_in_the_picture_and_in_words(open_play):
+    shown = open_play(hash_of(runs=3))
+    until(shown, "!playground.numbersDirty && Boolean(playground.curveChart.chart)")
+    series = "playground.curveChart.chart.spec.series.map((s) => Boolean(s.low))"
+    assert shown.evaluate(series) == [True, True, False]
+    words = shown.locator(".verdict").inner_text()
+    assert "\N{PLUS-MINUS SIGN}" in words or "as far as these runs can tell" in words
+
+
 def test_a_window_that_cannot_reach_everything_is_warned_about(open_play):
     shown = open_play(hash_of())
     assert shown.locator(".warning").inner_text() == ""
@@ -238,3 +250,16 @@ def test_models_that_run_away_break_nothing(open_play):
     shown.evaluate("playground.seek(900)")
     until(shown, "playground.n === 900 && !playground.asked")
     assert len(curve(shown)) == 1001
+
+
+def test_the_exercise_has_the_figures_of_the_examples(open_play):
+    """Its table names an example, two errors and the bytes of a round."""
+    page = (ROOT / "docs" / "exercise.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w[^|]*) \| (\S+) dB \| (\S+) dB \| (\d+) of (\d+) \|", page, re.M)
+    assert len(rows) == 4
+    shown = open_play("")
+    for name, *figures in rows:
+        shown.locator(".presets button", has_text=name).click()
+        errors = [f"{curve(shown, key)[-1]:.1f}" for key in ("psofed", "online")]
+        sent = answer(shown, "() => [playground.cost.psofed, playground.cost.online]")
+        assert [*errors, *map(str, sent)] == figures, name

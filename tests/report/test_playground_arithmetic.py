@@ -138,6 +138,32 @@ def test_a_run_of_the_page_is_the_core_s_on_the_same_draws(bench, changes):
         np.testing.assert_array_equal(found["psofed"], found["online"])
 
 
+def test_the_spread_of_runs_is_one_standard_error_and_paired(bench):
+    settings, count = FIRST | {"N": 40, "runs": 4}, 4
+    judged = """(settings) => {
+      const curves = new Curves(settings);
+      const found = { runs: [] };
+      for (let run = 0; run < settings.runs; run += 1) {
+        const world = new World(settings, run);
+        for (let n = 0; n < settings.N; n += 1) world.round();
+        found.runs.push(world.errors(false).slice(0, 2));
+      }
+      while (!curves.done) Object.assign(found, curves.advance(Infinity));
+      return found;
+    }"""
+    found = answer(bench, judged, settings)
+    runs = np.array(found["runs"])
+    share = runs / runs.mean(axis=0)
+    per_db = 10 / np.log(10)
+    expected = per_db * share.std(axis=0, ddof=1) / np.sqrt(count)
+    paired = per_db * (share[:, 0] - share[:, 1]).std(ddof=1) / np.sqrt(count)
+    assert found["psofedError"][-1] == pytest.approx(expected[0], rel=1e-9)
+    assert found["onlineError"][-1] == pytest.approx(expected[1], rel=1e-9)
+    assert found["gapError"][-1] == pytest.approx(paired, rel=1e-9)
+    alone = answer(bench, judged, settings | {"runs": 1})
+    assert alone["gapError"][-1] is None
+
+
 def test_the_page_learns_the_paper_s_function_from_inputs_of_the_paper_s_law(bench):
     x = np.random.default_rng(0).normal(size=(50, 4))
     found = answer(bench, "(rows) => rows.map((row) => truth(row))", x.tolist())

@@ -1,5 +1,6 @@
 """The playground's address and its page."""
 
+from itertools import pairwise
 from urllib.parse import parse_qs
 
 import pytest
@@ -76,6 +77,15 @@ def test_nothing_is_cut_on_a_phone_and_nothing_scrolls_sideways(open_play, addre
     assert shown.evaluate(CUT, width) == []
     shown.locator("canvas.picture").tap(position={"x": width / 2, "y": 30})
     assert shown.locator(".readout").inner_text().startswith("Server, entry ")
+
+
+def test_settings_stand_beside_the_picture_and_over_nothing(open_play):
+    shown = open_play("", viewport={"width": 1280, "height": 900})
+    parts = [part.bounding_box() for part in shown.locator("aside .part").all()]
+    assert all(a["y"] + a["height"] <= b["y"] for a, b in pairwise(parts))
+    picture = shown.locator(".picture").bounding_box()
+    assert picture["x"] + picture["width"] <= parts[0]["x"]
+    assert shown.evaluate(CUT, 1280) == []
 
 
 def test_it_plays_at_once_unless_motion_is_unwanted(open_play):

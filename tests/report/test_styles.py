@@ -73,6 +73,24 @@ def test_what_cannot_be_drawn_is_refused(curves, monkeypatch, tmp_path, options,
     assert not list(tmp_path.iterdir())
 
 
+def test_labels_are_formulas_and_levels_are_left_out_if_asked_for(curves):
+    labelled = replace(curves.only([0]), floors={"noise": psofed.curves.Estimate(-20.0, 0.1)})
+
+    def named(label):
+        experiment = replace(labelled.experiment, methods=(psofed.OnlineFed(label=label),))
+        return replace(labelled, experiment=experiment)
+
+    for options, parsed in (({}, False), ({"math": True}, True)):
+        [axes] = named("$M = D$").plot(**options).axes
+        [name] = axes.get_legend().get_texts()
+        assert (name.get_text(), name.get_parse_math()) == (" $M = D$", parsed)
+        assert len(axes.texts) == 1
+    own = figures.Figure().subplots()
+    assert not named("$M$").plot(ax=own, math=True, floors=False).texts
+    with pytest.raises(InputError, match=r"label is '\$\\\\frca\$'.*correct its formula"):
+        named(r"$\frca$").plot(math=True)
+
+
 def test_a_level_beyond_the_top_of_a_chart_is_not_drawn_above_it():
     levels = [("within", 0.5, ""), ("far above", 9.0, "")]
     chart = Chart("", "x", "y", [Curve("a", [1, 2], [0.4, 0.6])], levels, bottom=0, top=0.7)

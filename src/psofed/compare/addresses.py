@@ -35,6 +35,13 @@ FIXED = {
 LISTS = {key: FIXED[key] for key in ("label", "name", "fleet", "policy")}  # of many values
 
 
+SYMBOLS = {
+    "methods.shared": "M", "methods.shift": "shift tau", "methods.local_steps": "local steps E",
+    "step": "step mu", "methods.step": "step mu", "features.dim": "D", "clients": "clients K",
+    "features.width": "kernel width", "cohort": "clients in a round", "rounds": "rounds N",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a setting stands: "experiment" or one of its tables, and the field there."""
@@ -51,6 +58,11 @@ class Place:
     def column(self) -> str:
         """Its name in a table of results, where options stand by their names."""
         return self.field if self.own else self.key
+
+    @property
+    def symbol(self) -> str:
+        """What readers of the paper call it."""
+        return SYMBOLS.get(self.key, self.key)
 
     @property
     def own(self) -> bool:

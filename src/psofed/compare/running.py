@@ -28,11 +28,13 @@ def run(
     *,
     on_run: OnRun | None = None,
     progress: bool | None = None,
+    each: bool = False,
 ) -> Curves:
     """Run the experiment and return its curves.
 
     On `jobs` threads, as many as there are cores. `on_run` is called with the sums after each run.
     `progress` shows how far it is: always, never, or (not given) in a notebook and on a terminal.
+    With `each`, `curves.each` has the MSE of every run [run, method, mark].
     A `psofed.PsofedWarning` says which steps are too large, which methods have diverged, and that
     there is no compiled code.
 
@@ -47,7 +49,7 @@ def run(
         warn(SLOW, PsofedWarning, stacklevel=2)
     for alarm in alarms(experiment):
         warn(unsafe(alarm), PsofedWarning, stacklevel=2)
-    curves = montecarlo.run(experiment, jobs, on_run=on_run, progress=progress)
+    curves = montecarlo.run(experiment, jobs, on_run=on_run, progress=progress, each=each)
     if lost := diverged(curves):
         found = f"{', '.join(lost)} diverged: the error is no number or {DIVERGED:g} times"
         warn(f"{found} that of the start; use a smaller step", PsofedWarning, stacklevel=2)

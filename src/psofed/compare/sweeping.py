@@ -75,10 +75,11 @@ class SweepResult:
         """The table as a pandas DataFrame: settings, options, steady MSE, bytes (extra `frame`)."""
         return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
 
-    def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """The steady MSE against the first setting that has numbers."""
+    def plot(self, path: str | PathLike[str] | None = None, *, heat: bool = False) -> Any:
+        """The steady MSE against the first setting that has numbers, or a map of two settings."""
         need("matplotlib", "plot", "figures")
-        sheet = extras.report("sweeps").sheet(self)
+        sweeps = extras.report("sweeps")
+        sheet = sweeps.heat(self) if heat else sweeps.sheet(self)
         return extras.report("figures").drawn(sheet, path)
 
     def _axes(self) -> str:

@@ -55,10 +55,14 @@ class Windows(Common):
         return self.shared if self.mask == "block" else 1
 
     def windows(self) -> str:
-        """M and the scheme as text, also for the titles of methods built on these options."""
-        turns = "groups in turn" if self.selection == "sequential" else "random groups"
-        groups = f", {turns}" if self.mask == "groups" else ""
-        return f"M={self.shared} {self.scheme}{groups}{'' if self.idle else ', no idle'}"
+        """M, the scheme and what is not the default, also for methods built on these options."""
+        groups, words = self.mask == "groups", [f"M={self.shared} {self.scheme}"]
+        if self.selection == "stochastic":
+            words.append("random groups" if groups else "random windows")
+        elif self.mask != "subset":
+            words.append("groups in turn" if groups else "blocks")
+        words += [] if self.shift is None else [f"shift {self.shift}"]
+        return ", ".join(words if self.idle else [*words, "no idle"])
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse a window that does not fit, and a schedule that leaves out entries."""
@@ -67,6 +71,9 @@ class Windows(Common):
         if self.mask == "groups" and self.shift is not None:
             found = f"is {self.shift}, but groups are whole windows that take turns"
             raise InputError("shift", found, 'leave it out, or use mask = "block"')
+        if self.selection == "stochastic" and self.shift is not None:
+            found = f"is {self.shift}, but stochastic windows are drawn anew in each round"
+            raise InputError("shift", found, 'leave it out, or use selection = "sequential"')
         if self.selection == "stochastic" or self.mask == "groups" or self.allow_uneven:
             return
         if not is_even(dim, self.shared, self.tau, self.mask == "block"):

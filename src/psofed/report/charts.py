@@ -86,10 +86,22 @@ class Dots:
 
 
 @dataclass(frozen=True, eq=False)
+class Heat:
+    """Values over two settings, as colours and numbers: for paper."""
+
+    title: str
+    x: str
+    y: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Array  # [row, column]
+
+
+@dataclass(frozen=True, eq=False)
 class Sheet:
     """A figure for paper: charts and dots next to and below one another."""
 
-    panels: Sequence[Chart | Dots]
+    panels: Sequence[Chart | Dots | Heat]
     columns: int = 1
     title: str = ""
     size: tuple[float, float] | None = None  # inches of a panel

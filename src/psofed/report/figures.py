@@ -14,9 +14,10 @@ from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.mathtext import MathTextParser
 
 from psofed.errors import InputError
-from psofed.report.charts import FLOORS, Chart, Curve, Dots, Sheet
+from psofed.report.charts import FLOORS, Chart, Curve, Dots, Heat, Sheet
 
 if TYPE_CHECKING:
     from psofed.curves import Curves
@@ -79,6 +80,18 @@ def drawn_in(axes: Any, curves: Curves) -> Any:
     columns = int(axes.bbox.width * 72 / axes.figure.dpi / broad)
     _legend_below(axes, frameon=False, handlelength=3.2, ncols=max(columns, 1))
     return axes
+
+
+def with_formulas(axes: Any) -> None:
+    """The labels of its legend, or of its figure's, as formulas where they have any."""
+    legend = axes.get_legend() or axes.get_figure().legends[0]
+    for text in legend.get_texts():
+        try:
+            MathTextParser("path").parse(text.get_text())
+        except ValueError as error:
+            found = f"is {text.get_text().strip()!r}: {str(error).splitlines()[-1]}"
+            raise InputError("label", found, "correct its formula") from None
+        text.set_parse_math(True)
 
 
 def _draw_curves(
@@ -149,8 +162,7 @@ def draw(sheet: Sheet) -> Picture:
     picture = Picture(figsize=size, layout="constrained", dpi=150)
     places = picture.subplots(rows, columns, squeeze=False, sharey=sheet.alike).ravel()
     for axes, panel in zip(places, panels, strict=False):
-        draw_dots(axes, panel) if isinstance(panel, Dots) else draw_chart(axes, panel)
-        _frame(axes)
+        _draw_panel(axes, panel)
         axes.tick_params(labelsize=8)
         axes.set_title(panel.title, fontsize=9, loc="left", parse_math=False)
     for axes, panel in zip(places, panels, strict=False):
@@ -186,8 +198,32 @@ def _look(labels: Sequence[str]) -> dict[str, Any]:
     return {"frameon": False, "fontsize": 8, "handlelength": 3.2, "ncols": 2 if short else 1}
 
 
-def _length(panel: Chart | Dots) -> int:
+def _length(panel: Chart | Dots | Heat) -> int:
+    if isinstance(panel, Heat):
+        return 0
     return 2 * len(panel.names) if isinstance(panel, Dots) else len(panel.series)
+
+
+def _draw_panel(axes: Any, panel: Chart | Dots | Heat) -> None:
+    if isinstance(panel, Heat):
+        draw_heat(axes, panel)
+        return
+    draw_dots(axes, panel) if isinstance(panel, Dots) else draw_chart(axes, panel)
+    _frame(axes)
+
+
+def draw_heat(axes: Any, panel: Heat) -> None:
+    """A cell for each pair of settings: the lower the error, the darker; with its number."""
+    shown = np.where(np.isfinite(panel.values), panel.values, np.nan)
+    image = axes.imshow(shown, cmap="cividis", aspect="auto", origin="lower")
+    for (i, j), value in np.ndenumerate(panel.values):
+        light = np.isfinite(value) and image.norm(value) > 0.5
+        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8,
+                  color="black" if light or not np.isfinite(value) else "white")  # fmt: skip
+    axes.set_xticks(range(len(panel.columns)), panel.columns)
+    axes.set_yticks(range(len(panel.rows)), panel.rows)
+    axes.set_xlabel(panel.x, fontsize=9, parse_math=False)
+    axes.set_ylabel(panel.y, fontsize=9, parse_math=False)
 
 
 def _frame(axes: Any) -> None:

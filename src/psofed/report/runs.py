@@ -84,17 +84,8 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
 
 def entries(curves: Curves) -> list[dict[str, Any]]:
     """One entry per method: its MSE in dB at each point, and how it compares with the base."""
-    base = baseline(curves)
+    base = curves.experiment.baseline
     return [_entry(curves, j, base) for j in range(len(curves.titles))]
-
-
-def baseline(curves: Curves) -> int | None:
-    """What the others are compared with: Online-Fed if it is there, else the first of many."""
-    methods = curves.experiment.methods
-    found = [j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None]
-    if found:  # rather one of the experiment's own world
-        return min(found, key=lambda j: methods[j].apart)
-    return 0 if len(methods) > 1 else None
 
 
 def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
@@ -144,7 +135,7 @@ def _pair(estimate: Estimate) -> dict[str, float | None]:
 
 def grid(curves: Curves) -> Grid:
     """The table, which can be fitted to a screen."""
-    base, judged = baseline(curves), curves.experiment.judged
+    base, judged = curves.experiment.baseline, curves.experiment.judged
     noisy = " (noisy)" if curves.experiment.targets == "noisy" else ""
     personal = "personal " * (curves.global_mse is not None)
     head = [
@@ -210,7 +201,7 @@ def _page(curves: Curves, table: dict[str, Any]) -> Page:
     return page.of_experiment(
         experiment, table["command"], curves.runs,
         "The paper's figures, reproduced" if judged else title,
-        answer(table["methods"], baseline(curves), experiment.rounds),
+        answer(table["methods"], curves.experiment.baseline, experiment.rounds),
         parts=[*cautions, *(f"{note}." for note in notes(curves)), *found, grid(curves),
                traffic(curves)],
         curves=learning(curves, _groups(experiment), _floors(curves)),

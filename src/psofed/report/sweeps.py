@@ -10,10 +10,11 @@ import numpy as np
 
 from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
+from psofed.errors import InputError
 from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page, runs
-from psofed.report.charts import COLOURS, Chart, Curve, Sheet
+from psofed.report.charts import COLOURS, Chart, Curve, Heat, Sheet
 from psofed.report.files import Block, Grid
 
 WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis is logarithmic
@@ -127,6 +128,28 @@ def sheet(result: SweepResult) -> Sheet:
     return Sheet([chart], title=chart.note)
 
 
+def heat(result: SweepResult) -> Sheet:
+    """The steady MSE over two settings: a panel for each method that has both."""
+    axes = result.plan.axes
+    if len(axes) != 2:
+        found = f"are {', '.join(axis.place.key for axis in axes)}"
+        raise InputError("settings", found, "a heat map needs two; sweep two of them")
+    (across, wide), (down, high) = ((a.place.column, a.values) for a in axes)
+    maps: dict[int, Any] = {}
+    titles: dict[int, list[str]] = {}
+    base = [i for i, _ in variants(result.plan.base, list(axes))]
+    for n, row in enumerate(result.rows()):
+        if row[across] in wide and row[down] in high:
+            j = base[n % len(base)]
+            values = maps.setdefault(j, np.full((len(high), len(wide)), np.nan))
+            values[high.index(row[down]), wide.index(row[across])] = row["steady_db"]
+            titles.setdefault(j, []).append(row["method"])
+    columns, rows = ([axis.shown(value) for value in axis.values] for axis in axes)
+    x, y = (axis.place.symbol for axis in axes)
+    panels = [Heat(common(titles[j]), x, y, columns, rows, map_) for j, map_ in maps.items()]
+    return Sheet(panels, title=f"steady test MSE (dB), {judged(result)}")
+
+
 def along(result: SweepResult) -> Chart:
     """The steady MSE with its standard error: a line for each method and other setting."""
     axis = chosen(result)
@@ -138,7 +161,7 @@ def along(result: SweepResult) -> Chart:
     runs = result.curves[0].runs
     note = f"Mean of {runs} runs; the band is one standard error." if runs > 1 else "One run."
     ticks = [(place, axis.shown(value)) for value, place in places.items()]
-    return Chart(f"The end against {axis.place.key}", axis.place.key,
+    return Chart(f"The end against {axis.place.symbol}", axis.place.symbol,
                  f"steady test MSE (dB), {judged(result)}", series, note=note,
                  log=wide if numeric else None, ticks=ticks if wide or not numeric else ()
                  )  # fmt: skip

@@ -59,8 +59,9 @@ class RunningMoments:
 class Accumulator:
     """The sums over the runs so far."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, each: bool = False) -> None:
         self.experiment = experiment
+        self.each: list[Array] | None = [] if each else None  # the MSE of every run
         rounds, names = experiment.evaluated, table_rounds(experiment)
         methods = len(experiment.methods)
         self.mse = RunningMoments(methods, len(rounds))
@@ -87,6 +88,8 @@ class Accumulator:
 
     def _add(self, run: OneRun) -> None:
         self.mse.add(run.mse)
+        if self.each is not None:
+            self.each.append(run.mse)
         self.traffic.add(run.traffic)
         self.counts += run.counts
         if run.floors.size:
@@ -129,6 +132,7 @@ class Accumulator:
             else {},
             counts=self.counts.copy() if self.experiment.check is not None else None,
             global_mse=self.global_mse.mean.copy() if self.personal else None,
+            each=None if self.each is None else np.array(self.each),
         )
 
     def to_arrays(self) -> dict[str, Array]:

@@ -165,8 +165,9 @@ def run(
     store: Checkpoint | None = None,
     pool: AbstractContextManager[Pool] | None = None,
     progress: bool | None = None,
+    each: bool = False,
 ) -> Curves:
-    """Run the experiment and return its curves.
+    """Run the experiment and return its curves; with `each`, also those of every run.
 
     `on_run` is called with the sums that are resumed, and after each run. `store` keeps them on
     disk and returns what is there. `pool` computes the runs elsewhere than on `jobs` threads.
@@ -185,8 +186,8 @@ def run(
     pool, listeners = pool or threads(jobs), [] if on_run is None else [on_run]
     if interactive() if progress is None and on_run is None else progress:
         with showing_runs(experiment, store) as counted:
-            return _run(experiment, [counted, *listeners], store, pool)
-    return _run(experiment, listeners, store, pool)
+            return _run(Accumulator(experiment, each), [counted, *listeners], store, pool)
+    return _run(Accumulator(experiment, each), listeners, store, pool)
 
 
 @contextmanager
@@ -205,12 +206,12 @@ def showing_runs(experiment: Experiment, store: Checkpoint | None = None) -> Ite
 
 
 def _run(
-    experiment: Experiment,
+    total: Accumulator,
     listeners: list[OnRun],
     store: Checkpoint | None,
     pool: AbstractContextManager[Pool],
 ) -> Curves:
-    total = Accumulator(experiment)
+    experiment = total.experiment
     if store is not None:
         store.resume(total)
     if total.runs > experiment.runs:

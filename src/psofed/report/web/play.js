@@ -208,7 +208,7 @@ class Playground {
     this.lead = el("p", { class: "lead" });
     this.numbers = el("div", {});
     root.append(el("h1", {}, TITLE), this.lead, this.tour.node,
-      el("div", { class: "panel" }, stage, side,
+      el("div", { class: "layout" }, stage, side,
         el("div", { class: "below" }, el("div", { class: "charts" }, curves, fit), this.numbers, explanation())));
     this.buildStage(stage);
     // On a phone the picture comes first, and what to look for right under it.

@@ -7,6 +7,8 @@ const METHODS = [
   { key: "online", label: "Online-Fed", style: 1 },
   { key: "local", label: "Local only", style: 3 },
 ];
+// What comes for each point: test errors, and one standard error over the runs.
+const KEYS = [...METHODS.map(({ key }) => key), "psofedError", "onlineError", "gapError"];
 
 class Curves {
   constructor() {
@@ -16,14 +18,14 @@ class Curves {
 
   empty() {
     this.n = [];
-    for (const { key } of METHODS) this[key] = [];
+    for (const key of KEYS) this[key] = [];
     this.done = false;
   }
 
   append({ from, done, ...points }) {
     if (from === 0) this.empty();
     points.psofed.forEach((_, i) => this.n.push(from + i));
-    for (const { key } of METHODS) this[key].push(...points[key]);
+    for (const key of KEYS) this[key].push(...points[key]);
     this.done = done;
   }
 
@@ -36,7 +38,7 @@ class Curves {
     const along = (n, each) => (byBytes ? n.map((i) => i * each) : n);
     const list = METHODS.filter(({ key }) => !byBytes || key !== "local").map(({ key, label, style }) => {
       const y = this[key];
-      if (key !== "local") return { label, style, x: along(this.n, cost[key]), y };
+      if (key !== "local") return { label, style, x: along(this.n, cost[key]), y, ...band(y, this[`${key}Error`]) };
       return { label, style, x: this.n, y };
     });
     const { before } = this;
@@ -49,12 +51,19 @@ class Curves {
   }
 }
 
+// Low and high, one standard error away; nothing of a single run.
+function band(y, error) {
+  if (error.at(-1) == null) return {};
+  const [low, high] = [-1, 1].map((side) => y.map((value, i) => (value == null ? null : value + side * (error[i] || 0))));
+  return { low, high };
+}
+
 // Every so many points only, but all early ones: a screen has no room for more.
-function thinned({ x, y, ...rest }, most = 1200) {
-  const every = Math.ceil(x.length / most);
-  if (every <= 1) return { x, y, ...rest };
+function thinned(series, most = 1200) {
+  const every = Math.ceil(series.x.length / most);
+  if (every <= 1) return series;
   const keep = (_, i) => i < 100 || i % every === 0;
-  return { x: x.filter(keep), y: y.filter(keep), ...rest };
+  return Object.fromEntries(Object.entries(series).map(([key, each]) => [key, Array.isArray(each) ? each.filter(keep) : each]));
 }
 
 // A chart with a line across its curves, for a place that moves while they stay.

@@ -4,7 +4,7 @@
 // what it names; the seed stays, so that the data do.
 const PRESETS = [
   { name: "Start here", wish: {},
-    look: "A tenth of each model travels. The window walks to the right: what goes up in one round comes down in the next." },
+    look: "A tenth of each model travels. The window walks to the right: what goes up in one round comes down in the next. (Windows of neighbours that all clients share are easiest to see; psofed’s default is scattered ones, each client its own.)" },
   { name: "One number a round", wish: { M: 1, shift: 1 },
     look: "The least that can be shared. Slow at first, because a number waits D rounds for its turn; meanwhile idle clients learn." },
   { name: "Everything is shared", wish: { M: FIRST.D, shift: 0 },
@@ -17,8 +17,8 @@ const PRESETS = [
     look: "The rest of the error is not noise: D random cosines can approximate f only so well, and some parts are learned very slowly." },
   { name: "Too large a step", wish: { mu: 2 },
     look: "Corrections overshoot. The clients’ models can diverge, and PSO-Fed with them, while Online-Fed, which starts from the average in each round, stays stable." },
-  { name: "The paper’s setting", wish: { K: 100, D: 200, M: 40, S: 4, shift: 1, runs: 1, mask: "scattered" },
-    look: "A fifth of the traffic: PSO-Fed starts more slowly and ends about level with Online-Fed. Columns of one colour mean that clients agree." },
+  { name: "The paper’s setting", wish: { K: 100, D: 200, M: 40, S: 4, shift: 1, mask: "scattered", scheme: "uncoordinated" },
+    look: "A fifth of the traffic. PSO-Fed starts more slowly and is 0.4 ±0.1 dB behind Online-Fed after 1,000 rounds (mean of 60 runs of psofed), ahead of it after 5,000. Columns of one colour mean that clients agree." },
 ];
 
 class Tour {

@@ -82,8 +82,10 @@ function verdict(curves, cost) {
   const [ours, theirs] = [curves.last("psofed"), curves.last("online")];
   if (!curves.done || !cost) return "The curves are still being computed.";
   if (curves.psofed.at(-1) == null || theirs == null) return "PSO-Fed’s model has run away: the step is too large.";
-  const gap = ours - theirs;
-  const level = Math.abs(gap) < 0.5 ? "ends about level with Online-Fed" : `ends ${Math.abs(gap).toFixed(1)} dB ${gap > 0 ? "worse" : "better"} than Online-Fed`;
+  const [gap, error] = [ours - theirs, curves.gapError.at(-1)];
+  const spread = error == null ? "" : ` ±${error.toFixed(1)}`;
+  const level = Math.abs(gap) < (error == null ? 0.5 : Math.max(2 * error, 0.05)) ? `ends level with Online-Fed, as far as ${error == null ? "one run" : "these runs"} can tell`
+    : `ends ${Math.abs(gap).toFixed(1)}${spread} dB ${gap > 0 ? "worse" : "better"} than Online-Fed`;
   if (cost.psofed === cost.online) return `PSO-Fed ${level}, with the same traffic.`;
   return `PSO-Fed ${level} (${ours.toFixed(1).replace("-", "−")} against ${theirs.toFixed(1).replace("-", "−")} dB), with ${share(cost.psofed / cost.online)} of its traffic.`;
 }
@@ -105,7 +107,7 @@ function figures(curves, cost, { runs: count }) {
 
 const TITLE = "PSO-Fed, one window at a time";
 const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
-const BY_ROUNDS = "The error is on noise-free targets. Lower is better; 10 dB less is a tenth of the error. The dashed line is the round in the picture.";
+const BY_ROUNDS = "The error is on noise-free targets. Lower is better; 10 dB less is a tenth of the error. The band is one standard error over the runs. The dashed line is the round in the picture.";
 const BY_BYTES = "The same over what has travelled (logarithmic): further left is cheaper. “Local only” sends nothing, so it is not here.";
 const READ = "Point at a cell, or tap it, to read its number.";
 
@@ -130,5 +132,5 @@ function explanation() {
   return el("details", {}, el("summary", {}, "What is computed here"),
     el("p", {}, "The setting is that of the paper’s section 4: clients with correlated inputs, each with a law of its own, f(x) = √(x₁² + sin²(πx₄)) + (0.8 − 0.5 exp(−x₂²)) x₃, D random cosines as features (kernel width 2), and zero models at the start. The error is that of noise-free samples of all clients."),
     el("p", {}, "The arithmetic is the simulator’s: the same equations, compared with the Python code to 1e-9 in every round of many cases. The random numbers are not the simulator’s: they are drawn here, from the seed. The same settings and seed always give the same picture, and the address of this page holds them."),
-    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients do not learn; “Local only” is the mean error of clients that exchange nothing."));
+    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of the runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients do not learn; “Local only” is the mean error of clients that exchange nothing."));
 }

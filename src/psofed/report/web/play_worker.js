@@ -67,7 +67,7 @@ class Curves {
   // Go on until `end`; at least one round. Returns the new points, from round `from` on.
   advance(end) {
     if (this.done) return null;
-    const points = { from: this.n, psofed: [], online: [], local: [] };
+    const points = { from: this.n, psofed: [], online: [], local: [], psofedError: [], onlineError: [], gapError: [] };
     do this.point(points);
     while (!this.done && performance.now() < end);
     return { ...points, done: this.done };
@@ -75,15 +75,17 @@ class Curves {
 
   point(points) {
     const { worlds, every, settings } = this;
-    const sum = [0, 0, 0];
-    for (const world of worlds) {
-      world.errors(this.n % every === 0 || this.n === settings.N).forEach((mse, i) => { sum[i] += mse; });
+    const runs = worlds.map((world) => {
+      const errors = world.errors(this.n % every === 0 || this.n === settings.N);
       if (this.n < settings.N) world.round();
-    }
-    const [psofed, online, local] = sum.map((mse) => decibel(mse / worlds.length));
-    points.psofed.push(psofed);
-    points.online.push(online);
-    points.local.push(local);
+      return errors;
+    });
+    const means = [0, 1, 2].map((i) => runs.reduce((sum, errors) => sum + errors[i], 0) / runs.length);
+    ["psofed", "online", "local"].forEach((key, i) => points[key].push(decibel(means[i])));
+    const [ours, theirs] = [0, 1].map((i) => runs.map((errors) => errors[i] / means[i]));
+    points.psofedError.push(stderr(ours.map((part) => part - 1)));
+    points.onlineError.push(stderr(theirs.map((part) => part - 1)));
+    points.gapError.push(stderr(ours.map((part, run) => part - theirs[run])));
     this.n += 1;
   }
 }
@@ -91,6 +93,13 @@ class Curves {
 // Averaged first, converted last; null where nothing is known or the model has run away.
 function decibel(mse) {
   return mse > 0 && mse < 1e4 ? 10 * Math.log10(mse) : null;
+}
+
+// The standard error in dB, to first order, from each run's share of the mean; one run has none.
+function stderr(shares) {
+  const runs = shares.length;
+  const error = (10 / Math.LN10) * Math.sqrt(shares.reduce((sum, part) => sum + part ** 2, 0) / (runs * (runs - 1)));
+  return Number.isFinite(error) ? error : null;
 }
 
 // The first run again, in parts: before, after the window came down, after learning, at the end.

@@ -12,6 +12,7 @@ import pytest
 
 import psofed
 from helpers import ROOT
+from helpers.battery import small
 from helpers.command import Screen
 from psofed.federation import progress
 
@@ -25,10 +26,7 @@ SHORTER = {
     "runs=100": "runs=4",
     "runs=4,\n    features": "runs=2,\n    features",
 }
-FEW = psofed.Experiment(
-    clients=5, cohort=2, rounds=10, runs=3, test_samples=20, features=psofed.Features(dim=6),
-    methods=(psofed.OnlineFed(), psofed.PSOFed(shared=2)),
-)  # fmt: skip
+FEW = small(psofed.OnlineFed(), psofed.PSOFed(2), rounds=10, runs=3, test_samples=20)
 
 
 def load(path):

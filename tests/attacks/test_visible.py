@@ -5,10 +5,10 @@ import json
 import pytest
 
 import psofed as library
-from helpers.battery import network
+from helpers.battery import network, small
 from helpers.mistakes import refused
 from psofed import Experiment, OnlineFed
-from psofed.compare import addresses
+from psofed.compare import addresses, budget
 from psofed.stages.attacks import Adaptive, Scale
 
 TINY = {
@@ -74,12 +74,8 @@ def test_a_setting_of_a_table_that_is_not_there_says_so():
 
 
 def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
-    world = library.Experiment(
-        clients=10, rounds=100, runs=2, cohort=3, test_samples=20, attack=library.attacks.Scale(),
-        features=library.Features(dim=6), methods=(library.PSOFed(shared=2),),
-    )  # fmt: skip
-    from psofed.compare import budget
-
+    few = {"clients": 10, "rounds": 100, "runs": 2, "test_samples": 20}
+    world = small(library.PSOFed(shared=2), **few, attack=library.attacks.Scale())
     known, left_out = budget.attacked(world, (library.PSOFed(shared=2), library.rivals.Raw()))
     assert known == (library.PSOFed(shared=2),)
     assert left_out == [("Raw samples", "which sends no model that [attack] scale could change")]

@@ -9,6 +9,7 @@ import pytest
 
 import psofed.federation.schema
 import psofed.stages.attacks.scale
+from helpers.battery import small
 from helpers.command import call, wrong
 from helpers.skeletons import put
 from psofed.compare import attacks as study
@@ -62,10 +63,8 @@ def test_attacks_are_tried_at_every_share_with_and_without_a_defence(works, tiny
 
 
 def test_a_loss_is_the_paired_difference_of_runs_on_the_same_draws():
-    world = psofed.Experiment(
-        clients=10, rounds=30, runs=4, cohort=3, test_samples=20, evaluate_every=1,
-        features=psofed.Features(dim=6), methods=(psofed.PSOFed(3),),
-    )  # fmt: skip
+    few = {"clients": 10, "cohort": 3, "runs": 4, "test_samples": 20, "evaluate_every": 1}
+    world = small(psofed.PSOFed(3), **few)
     flip = replace(study.every_attack()[0], share=0.3)
     made = study.plan(world, [flip], [0.3])
     with threads(1) as workers:

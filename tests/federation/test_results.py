@@ -25,13 +25,6 @@ from psofed.simulate import montecarlo
 from psofed.simulate.finished import Accumulator, Checkpoint
 from psofed.streams import paper
 
-MARK = "@dataclass(frozen=True)\n"
-
-
-def marked(folder):
-    """A change that leaves a file when the plug-in is imported."""
-    return MARK, f'open({str(folder / "imported")!r}, "a").close()\n\n\n{MARK}'
-
 
 @pytest.fixture
 def mine(tmp_path):
@@ -43,11 +36,6 @@ def notebook(**members):
     """A class as a cell of a notebook makes it."""
     made = type("Mine", (onlinefed.Options,), {"__module__": "__main__", "name": "mine", **members})
     return dataclass(frozen=True)(made)
-
-
-def from_a_cell():
-    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
-    return Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
 
 
 def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, tmp_path):
@@ -62,7 +50,8 @@ def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, t
 
 
 def test_what_a_notebook_made_runs_and_is_not_written_but_its_result_is_and_says_so(tmp_path):
-    made = from_a_cell()
+    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
+    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
     plain = replace(made, methods=(onlinefed.Options(),))
     assert np.allclose(montecarlo.run(made, 1).mse, montecarlo.run(plain, 1).mse, rtol=1e-5)
     with pytest.raises(InputError, match="cannot be sent to another process"):
@@ -181,7 +170,8 @@ def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_
 def test_a_state_folder_keeps_the_file_and_imports_it_only_if_asked(tmp_path):
     from psofed.tables import export
 
-    put(tmp_path, marked(tmp_path))
+    mark = "@dataclass(frozen=True)\n"
+    put(tmp_path, (mark, f'open({str(tmp_path / "imported")!r}, "a").close()\n\n\n{mark}'))
     plan = deployment.read(experiment(tmp_path, DEPLOYED))
     files = disk()
     plan.keep(files)

@@ -37,10 +37,7 @@ def test_the_server_solves_a_ridge_regression_on_the_bursts_as_they_were_coded()
         if (n + 1) % B == 0:
             first = n + 1 - B
             for k in method.task.cohorts.cohort(first).tolist():
-                signal = [
-                    *x[k, first, ::-1],
-                    *x[k, first + 1 : n + 1, 0],
-                ]  # of windows that overlap
+                signal = [*x[k, first, ::-1], *x[k, first + 1 : n + 1, 0]]  # windows overlap
                 sent = coded(signal)
                 rows += [sent[i : i + taps][::-1] for i in range(B)]
                 labels += coded(y[k, first : n + 1])

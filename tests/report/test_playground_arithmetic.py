@@ -68,12 +68,8 @@ class Sleeping(cases.Case):
     idle = False
 
 
-def every_case():
-    return [golden.read(path) for path in GOLDEN] + [cases.draw(i, seed=8) for i in range(10)]
-
-
 def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
-    for one in every_case():
+    for one in (*map(golden.read, GOLDEN), *(cases.draw(i, seed=8) for i in range(10))):
         table = {
             "algorithm": one.algorithm, "W": one.features.W, "b": one.features.b, "x": one.x,
             "y": one.y, "cohorts": one.cohorts, "step": one.step, "masks": one.masks,

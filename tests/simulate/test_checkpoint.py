@@ -6,24 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.battery import small
 from helpers.command import wrong
 from psofed import experiment as experiments
 from psofed.errors import InputError
-from psofed.experiment import Experiment, Features
+from psofed.experiment import Features
 from psofed.federation.records import CHECKPOINT
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import finished, montecarlo
 from psofed.simulate.finished import Accumulator, Checkpoint
 from psofed.simulate.onerun import one_run
 
-SMALL = Experiment(
-    clients=6,
-    rounds=20,
-    runs=12,
-    test_samples=40,
-    features=Features(dim=8),
-    methods=(onlinefed.Options(), psofed.Options(shared=2)),
-)
+SMALL = small(onlinefed.Options(), psofed.Options(2), rounds=20, runs=12, test_samples=40)
 
 
 def store(folder, experiment=SMALL, begin=True):
@@ -103,7 +97,7 @@ def test_a_damaged_checkpoint_is_reported_and_its_runs_are_repeated(tmp_path):
         ({"seed": 5}, "experiment.seed was 0 and is 5"),
         ({"rounds": 21}, "experiment.rounds was 20 and is 21"),
         ({"methods": SMALL.methods[:1]}, "experiment.methods was"),
-        ({"features": Features(dim=9)}, "experiment.features.dim was 8 and is 9"),
+        ({"features": Features(dim=9)}, "experiment.features.dim was 10 and is 9"),
     ],
 )
 def test_another_experiment_is_not_resumed(tmp_path, change, named):

@@ -3,24 +3,19 @@
 import numpy as np
 import pytest
 
+from psofed.cli.laws.drivers import played, small
 from psofed.core.schedule import Ahead, Sequential, Stochastic, UniformCohorts
 from psofed.core.seeds import Seeds
-from psofed.experiment import Experiment, Features
 from psofed.federation.contract import OneClient
 from psofed.federation.stage import Lifted
 from psofed.methods import fedavg
-from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 
-SMALL = Experiment(
-    clients=6, cohort=3, rounds=70, runs=2, dtype="float64", features=Features(dim=12),
-    test_samples=50, methods=(fedavg.Options(local_steps=3),),
-)  # fmt: skip
+SMALL = small(fedavg.Options(local_steps=3), clients=6, cohort=3, rounds=70)
 
 
 def models(method, draws):
-    plays = any_method.play(method, any_method.RunSamples(draws))
-    return np.array([method.models(m.server, m.clients).copy() for m in plays])
+    return np.array([method.models(m.server, m.clients).copy() for m in played(method, draws)])
 
 
 def test_a_method_for_one_client_at_a_time_is_lifted_to_stacks():

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.battery import small
 from psofed.curves import Curves
-from psofed.experiment import Experiment, Features
+from psofed.experiment import Experiment
 from psofed.methods import centralised, local, onlinefed, psofed
 from psofed.report import claims, runs
 from psofed.simulate import family, montecarlo
@@ -15,21 +16,11 @@ from psofed.simulate.draws import draw
 from psofed.simulate.finished import Accumulator, OneRun
 from psofed.simulate.onerun import one_run
 
-SMALL = Experiment(
-    clients=8,
-    rounds=40,
-    runs=7,
-    test_samples=60,
-    features=Features(dim=12),
-    methods=(
-        onlinefed.Options(),
-        psofed.Options(shared=2),
-        psofed.Options(shared=3, selection="stochastic"),
-        psofed.Options(shared=4, idle=False),
-        local.Options(),
-        centralised.Options(),
-    ),
-)
+SMALL = small(
+    onlinefed.Options(), psofed.Options(2), psofed.Options(3, selection="stochastic"),
+    psofed.Options(4, idle=False), local.Options(), centralised.Options(),
+    rounds=40, runs=7, test_samples=60, dtype="float32",
+)  # fmt: skip
 
 # paper_notes: 40 runs, K = 100, D = 200, mu = 0.75, |S_n| = 4, sigma = 2, noise-free test MSE in dB
 PAPER = {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.battery import network
+from helpers.battery import network, small
 from helpers.drivers import deployment
-from psofed.experiment import Experiment, Features
+from psofed.experiment import Features
 from psofed.federation.learners import lms
 from psofed.fleet import samples
 from psofed.methods import fedavg, local, onlinefed, psofed
@@ -18,10 +18,7 @@ from psofed.simulate.onerun import one_run
 from psofed.streams import paper
 from psofed.theory import prediction
 
-SMALL = Experiment(
-    clients=6, cohort=2, rounds=60, runs=3, test_samples=120, features=Features(dim=10),
-    methods=(onlinefed.Options(), psofed.Options(shared=2)), dtype="float64",
-)  # fmt: skip
+SMALL = small(onlinefed.Options(), psofed.Options(2), rounds=60, runs=3, test_samples=120)
 NOISY = replace(SMALL, targets="noisy")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from math import inf, isfinite, sqrt
 
 import numpy as np
@@ -174,15 +175,11 @@ MASKED = (
 SMALL_RUN = {"clients": 12, "rounds": 60, "features": psofed.Features(dim=50), "test_samples": 50}
 
 
-def masked_run(masks: bool, **more) -> Experiment:
-    return Experiment(**SMALL_RUN | {"methods": MASKED, "privacy": Privacy(masks=masks)} | more)
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_masks_change_nothing_but_the_last_digits_and_not_a_byte(dtype):
-    plain, masked = (
-        psofed.run(masked_run(on, dtype=dtype, runs=3), progress=False) for on in (False, True)
-    )
+    world = Experiment(**SMALL_RUN, methods=MASKED, dtype=dtype, runs=3, privacy=Privacy())
+    both = world, replace(world, privacy=MASKS)
+    plain, masked = (psofed.run(each, progress=False) for each in both)
     assert np.abs(plain.mse_db - masked.mse_db).max() < 1e-4
     assert (plain.cumulative == masked.cumulative).all()
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psofed.experiment import Experiment, Features
+from helpers.battery import small
+from psofed.experiment import Features
 from psofed.methods import onlinefed
 from psofed.streams import paper
 from psofed.theory import moments
@@ -13,10 +14,8 @@ from psofed.theory import moments
 
 @pytest.mark.parametrize("name", ["cosine", "exponential", "gaussian"])
 def test_correlations_in_closed_form_are_what_samples_show(name):
-    experiment = Experiment(
-        clients=3, cohort=1, features=Features(name, dim=12), methods=(onlinefed.Options(),)
-    )
-    task = replace(experiment, dtype="float64").task(0)
+    experiment = small(onlinefed.Options(), clients=3, cohort=1, features=Features(name, dim=12))
+    task = experiment.task(0)
     exact = moments.analytic(experiment, task, np.arange(3))
     x, _, _ = moments.sample(experiment, task, 200_000, "check", np.arange(3))
     for k in range(3):
@@ -28,10 +27,8 @@ def test_correlations_in_closed_form_are_what_samples_show(name):
 
 
 def test_control_variates_leave_the_moments_right_and_less_noisy():
-    experiment = Experiment(
-        clients=3, cohort=1, features=Features(dim=12), methods=(onlinefed.Options(),)
-    )
-    task = replace(experiment, dtype="float64").task(0)
+    experiment = small(onlinefed.Options(), clients=3, cohort=1, features=Features(dim=12))
+    task = experiment.task(0)
     truth = moments.moments(experiment, task, 400_000, "long")
     few = [moments.moments(experiment, task, 500, f"short {i}") for i in range(20)]
     x, f, _ = moments.sample(experiment, task, 500 * 20, "plain", np.arange(3))
@@ -50,13 +47,7 @@ def test_a_stream_that_does_not_know_its_law_is_sampled():
         def input_law(self, seeds, clients):
             return None
 
-    experiment = Experiment(
-        clients=3,
-        cohort=1,
-        stream=Secret(),
-        features=Features(dim=6),
-        methods=(onlinefed.Options(),),
-    )
+    experiment = small(onlinefed.Options(), clients=3, cohort=1, stream=Secret())
     task = experiment.task(0)
     sampled = moments.moments(experiment, task, 50_000)
     exact = moments.moments(replace(experiment, stream=paper.Options()), task, 50_000)

@@ -123,14 +123,10 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("rounds = 120", "rounds = 1"),
-        ("cohort = 2", "cohort = 4", "dim = 8", "dim = 2"),
-        ("clients = 4", "clients = 2000", "rounds = 120", "rounds = 30"),
-    ],
-)
+@pytest.mark.parametrize("change", [
+    ("rounds = 120", "rounds = 1"), ("cohort = 2", "cohort = 4", "dim = 8", "dim = 2"),
+    ("clients = 4", "clients = 2000", "rounds = 120", "rounds = 30"),
+])  # fmt: skip
 @pytest.mark.usefixtures("sketched")
 def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
     text = TOML

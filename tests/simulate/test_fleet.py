@@ -14,8 +14,11 @@ from psofed.experiment import parse
 from psofed.federation.membership import Change
 from psofed.methods import fedavg, local, memofed, psofed
 from psofed.rivals.policies import importance
+from psofed.simulate.any_method import Membership
 from psofed.simulate.onerun import one_run
 from psofed.stages.checks import outliers
+from psofed.stages.defences import clip
+from psofed.stages.defences.contract import OWN
 from psofed.theory import prediction
 
 # Joins, leaves, returns, and two restores, one with void rounds and one that clients survive.
@@ -47,27 +50,18 @@ def told(experiment):
     ("changes", "said"),
     [
         ({"fleet": (Change(30, add=(5,)),)}, "fleet[0].round is 30, but there are 30 rounds"),
-        (
-            {"fleet": (Change(3, add=(4,)),)},
-            "fleet[0].add has 4; use 5 or more: numbers are never used again",
-        ),
+        ({"fleet": (Change(3, add=(4,)),)}, "fleet[0].add has 4; use 5 or more: numbers are never used again"),
         ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is not a member"),
-        (
-            {"fleet": (Change(9, add=(5,)), Change(3, remove=(5,)))},
-            "fleet[1].remove has 5, which is not a member",
-        ),
+        ({"fleet": (Change(9, add=(5,)), Change(3, remove=(5,)))}, "fleet[1].remove has 5, which is not a member"),
         ({"fleet": ("add 5",)}, "fleet[0] is 'add 5'; use"),
         ({"fleet": (Change(3, readmit=(1,)),)}, "fleet[0].readmit has 1, which is not excluded"),
         ({"fleet": (Change(3, remove=(0, 1, 2, 3, 4)),)}, "fleet[0].remove leaves no member"),
         ({"fleet": STORY, "absent": 0.2}, "absent is given, but so is [[fleet]]"),
         ({"fleet": STORY, "methods": (memofed.Options(size=6),)}, "can neither join nor leave"),
         ({"fleet": STORY, "methods": (local.Options(),)}, "can neither join nor leave"),
-        (
-            {"fleet": STORY, "methods": (psofed.Options(3, policy=importance.Options()),)},
-            "methods[0].policy is given",
-        ),
+        ({"fleet": STORY, "methods": (psofed.Options(3, policy=importance.Options()),)}, "methods[0].policy is given"),
     ],
-)
+)  # fmt: skip
 def test_a_fleet_that_cannot_be_is_refused_by_name(changes, said):
     with pytest.raises(InputError, match=re.escape(said)):
         small(psofed.Options(3), **changes)
@@ -116,6 +110,19 @@ def test_methods_of_all_executors_run_side_by_side():
         alone = one_run(small(options, fleet=STORY, test_samples=30), 1)
         assert np.array_equal(together.mse[j], alone.mse[0])
         assert np.array_equal(together.traffic[:, j], alone.traffic[:, 0])
+
+
+def test_what_a_defence_knows_survives_a_restore_and_those_who_start_over():
+    method, _ = prepare(small(psofed.Options(3), fleet=STORY, defence=clip.Options()))
+    server = method.server()
+    known = {name: array for name, array in server.items() if name.startswith(OWN)}
+    for array in known.values():
+        array[...] = 1
+    membership = Membership(method, method.task.cohorts.history, server)
+    for n in range(30):
+        membership.turn(n)
+    assert len(known) > 5
+    assert all((array == 1).all() for array in known.values())
 
 
 def test_samples_are_counted_from_the_first_contact_on():

@@ -271,27 +271,15 @@ MISTAKES = [
     (lambda: federated().learn_one(0, [1, 1], None), "y is None; give a finite number"),
     (lambda: federated().learn_one(0, [1, 1], "x"), "y is 'x'; give a number"),
     (lambda: federated(["temp", "hum"]).predict_one(0, {"temp": 1}), "x has no 'hum'"),
-    (
-        lambda: federated(["temp", "hum"]).predict_one(0, {"temp": 1, "hun": 1}),
-        "x has 'hun'; did you mean 'hum'?",
-    ),
+    (lambda: federated(["temp", "hum"]).predict_one(0, {"temp": 1, "hun": 1}), "x has 'hun'; did you mean 'hum'?"),
     (lambda: federated(2, ["mill"]).client("mil"), "client is 'mil', who is not there; did you"),
     (lambda: federated().join(0), "client is 0, who is there"),
     (lambda: federated().join(federated(3, 3).client(0)), "client is 0, of another federation"),
-    (
-        lambda: federated(method=psofed.FedAvg()).client(0).learn_one([1, 1], 1),
-        "method is FedAvg E=5, whose clients learn only in rounds in which they take part",
-    ),
+    (lambda: federated(method=psofed.FedAvg()).client(0).learn_one([1, 1], 1), "FedAvg E=5, whose clients learn only in rounds in which they take part"),
     (lambda: federated(method=psofed.rivals.Raw()).client(0).model, "whose clients keep no model"),
-    (
-        lambda: federated(mix=True).client(0) + federated(mix=True).client(1),
-        "whose clients also keep 'mix A'",
-    ),
-    (
-        lambda: federated(method=psofed.methods.Local()).learn_one("new", [1, 1], 1),
-        "whose clients can neither join nor leave",
-    ),
-]
+    (lambda: federated(mix=True).client(0) + federated(mix=True).client(1), "whose clients also keep 'mix A'"),
+    (lambda: federated(method=psofed.methods.Local()).learn_one("new", [1, 1], 1), "whose clients can neither join nor leave"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("act", "said"), MISTAKES, ids=[said for _, said in MISTAKES])

@@ -225,12 +225,12 @@ class Experiment(Settings):
         found = contract.origins(self.stream)
         lags = {(name, lag) for name, lag in found if lag is not None}
         fresh = 0 if measured(self.stream) else sum(lag == 0 for _, lag in lags)
-        told: dict[int, Count] = {}
+        counts: dict[int, Count] = {}
         for places, part in self.parts():
             for j, method in zip(places, part.start(part.task(0)), strict=True):
                 shared = int(exchanged(method, up=True).shape[-1])
-                told[j] = Count(shared, members, 1 + fresh, len(lags) - fresh)
-        return [told[j] for j in range(len(self.methods))]
+                counts[j] = Count(shared, members, 1 + fresh, len(lags) - fresh)
+        return [counts[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""

@@ -151,7 +151,7 @@ def test_many_methods_fit_into_one_figure_and_a_label_is_text(psofed, tmp_path):
 
 def test_a_wrong_option_is_explained(psofed, monkeypatch):
     monkeypatch.setenv("PSOFED_JOBS", "many")
-    wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use a number from 1 on")
+    wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use 1 or more")
     result = psofed("reproduce", "--runs", 0)
     assert result.returncode == 2
     assert "--runs is 0; use a number above 0" in result.stderr

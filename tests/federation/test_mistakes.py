@@ -45,7 +45,7 @@ REFUSED = {
     "invite names a client twice": (INVITED, "return policies.Invited([1, 1])\n"),
     "invite gives [0.5], not a list of whole numbers": (INVITED, "return policies.Invited([0.5])\n"),
     "admit returns None, not Admitted": (ADMITTED, "return None\n"),
-    "who has uploaded; give 0 to those who shall not count": (ADMITTED, "return policies.Admitted({})\n"),
+    "who has uploaded; give 0 to those that should not count": (ADMITTED, "return policies.Admitted({})\n"),
     "who did not ask": (ADMITTED, "return policies.Admitted(dict.fromkeys(range(5), 1.0))\n"),
     "the weight nan": (ADMITTED, "return policies.Admitted(dict.fromkeys(scores, np.nan))\n"),
     "samples returns a tuple, not Samples": (SAMPLES, "return x, f(x), noise\n"),

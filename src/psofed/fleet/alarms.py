@@ -145,7 +145,7 @@ UNFOLDED = (
     "COUNT answers could not be folded into the model, and were left out; the log names their"
     " clients: if one comes again and again, `psofed deploy fleet exclude`"
 )
-SEALS = "COUNT messages had a wrong seal: another --secret at one end, or somebody else sends"
+SEALS = "COUNT messages had a wrong seal: another --secret at one end, or a stranger"
 RETAINED = (
     "COUNT retained messages were ignored: somebody left them at the broker; set"
     " retain_available false"

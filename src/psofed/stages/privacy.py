@@ -240,8 +240,8 @@ class Count:
             verdict = "at the edge (half as many would be closed)"
         else:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
-        told = f"a sum of {self.shared} numbers over {self.members} clients is {verdict}"
-        return f"{told}: {self.new * self.members} unknowns a round"
+        found = f"a sum of {self.shared} numbers over {self.members} clients is {verdict}"
+        return f"{found}: {self.new * self.members} unknowns a round"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

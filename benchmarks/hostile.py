@@ -250,7 +250,7 @@ def _act(port: int, digest: int, number: int, chance: Any) -> None:
     elif kind == 2:
         stranger.say(port, up, boast)
     elif kind == 3:
-        stranger.shout(port, up, 1_000_000)
+        stranger.say(port, up, bytes(1_000_000))
     elif kind == 4:
         for name in ("server", "p-server", f"p-{k}", str(k)):
             stranger.connect(port, name).close()

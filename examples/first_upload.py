@@ -48,9 +48,9 @@ def problem(method: memofed.Method, message: Array, count: int) -> InverseProble
     change, noise = method.values.restore(values), rounding(method, values)
     means = method.curvature.means(signal)
     square = moments[means] if signal else moments[means:][_diagonal(taps)]
-    told = Guess(moments[:means], np.sqrt(np.maximum(square, 1e-2)), 1 / count)
+    guess = Guess(moments[:means], np.sqrt(np.maximum(square, 1e-2)), 1 / count)
     basis = Whitened(method.task.features, method.T)
-    posed = pose(basis, np.arange(method.size), change, layout, told, noise)
+    posed = pose(basis, np.arange(method.size), change, layout, guess, noise)
     posed = replace(posed, at=_whitened(basis))
     return replace(posed, clue=_moments(moments, taps, signal), clues=len(moments))
 
@@ -92,9 +92,9 @@ def _diagonal(taps: int) -> Array:
     return np.cumsum([0, *range(taps, 1, -1)])
 
 
-def _moments(told: Array, taps: int, signal: bool) -> inversion.Clue:
-    """Means and covariances of the inputs, against those that were told."""
-    noise = np.abs(told) * HALF / np.sqrt(3) + 1e-6
+def _moments(stated: Array, taps: int, signal: bool) -> inversion.Clue:
+    """Means and covariances of the inputs, against those that were stated."""
+    noise = np.abs(stated) * HALF / np.sqrt(3) + 1e-6
     lags = range(taps)
     if signal:
         masks = np.array([np.eye(taps, k=lag) / (taps - lag) for lag in lags])
@@ -112,7 +112,7 @@ def _moments(told: Array, taps: int, signal: bool) -> inversion.Clue:
         mean = np.broadcast_to(means, (*means.shape[:-1], taps))
         square = np.swapaxes(x, -1, -2) @ x / count
         C = square - mean[..., :, None] * mean[..., None, :]
-        misses = np.concatenate([means, np.einsum("kij,...ij->...k", masks, C)], axis=-1) - told
+        misses = np.concatenate([means, np.einsum("kij,...ij->...k", masks, C)], axis=-1) - stated
         # d C_k / d x_t = (P + P^T)(x_t - m) / n; of one mean for all inputs, its share of m.
         by_square = np.einsum("kij,...tj->...tik", twice, x)
         by_mean = np.einsum("kij,...j->...ik", twice, mean)

@@ -363,10 +363,10 @@ def test_help_has_a_line_for_each_option_and_classes_have_their_names():
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: psofed.Experiment(K=30), "K is no field of Experiment; write clients="),
+        (lambda: psofed.Experiment(K=30), "K is not a field of Experiment; write clients="),
         (lambda: psofed.Experiment(D=30), "write features=psofed.Features(dim=...)"),
         (lambda: psofed.Experiment(M=5), "it is a field of psofed.PSOFed: shared"),
-        (lambda: psofed.PSOFed(M=5), "M is no field of PSOFed; write shared="),
+        (lambda: psofed.PSOFed(M=5), "M is not a field of PSOFed; write shared="),
         (lambda: psofed.PSOFed(tau=5), "write shift="),
         (lambda: psofed.PSOFed(K=5), "it is a field of psofed.Experiment: clients"),
         (lambda: psofed.PSOFed(shred=5), "did you mean 'shared'?"),

@@ -226,14 +226,14 @@ class Experiment(Settings):
         lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
         fresh = sum(lag == 0 for _, lag in lags)
         free = about(self.stream).input_law(Seeds(0), np.arange(1)) and not privacy.clip_error
-        told: dict[int, Count] = {}
+        counts: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST
             new = 1 + fresh if free and dense else 0
             for j, method in zip(places, part.start(part.task(0, live=True)), strict=True):
                 shared = int(exchanged(method, up=True).shape[-1])
-                told[j] = Count(shared, members, new, len(lags) - fresh)
-        return [told[j] for j in range(len(self.methods))]
+                counts[j] = Count(shared, members, new, len(lags) - fresh)
+        return [counts[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""

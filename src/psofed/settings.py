@@ -191,7 +191,7 @@ def _numbers(experiment: Settings) -> None:
     run = experiment.world or 0
     seeded, present = 0 <= experiment.seed < 2**63, 0 <= experiment.absent < 1
     schema.require(experiment, "seed", seeded, "use a whole number from 0 to 2^63 - 1")
-    schema.require(experiment, "world", 0 <= run < 2**63, "use the number of a run, from 0 on")
+    schema.require(experiment, "world", 0 <= run < 2**63, "use the number of a run, 0 or more")
     schema.require(experiment, "absent", present, "use a share of the clients, 0 to 1")
 
 

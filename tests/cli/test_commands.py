@@ -135,7 +135,7 @@ def test_many_methods_fit_into_one_figure_and_a_label_is_text(works, file):
 
 def test_a_number_of_jobs_that_is_none_is_refused(psofed, monkeypatch):
     monkeypatch.setenv("PSOFED_JOBS", "many")
-    wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use a number from 1 on")
+    wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use 1 or more")
 
 
 def test_a_folder_that_cannot_be_written_is_known_before_the_work(psofed, tmp_path, tiny):

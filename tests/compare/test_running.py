@@ -33,7 +33,7 @@ def test_a_step_that_is_too_large_is_named_before_and_what_diverged_after(recwar
     fast = experiment(psofed.PSOFed(4, step=3.0), psofed.PSOFed(4))
     unsafe, lost = told(lambda: psofed.run(fast, 1))
     assert "step 3 is unsafe, its mean-square limit is about" in unsafe
-    assert lost.startswith("PSO-Fed M=4 uncoordinated, step 3 diverged: the error is no number")
+    assert lost.startswith("PSO-Fed M=4 uncoordinated, step 3 diverged: the error is not a number")
 
 
 def test_what_overflows_has_diverged():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.schedule import Rotating, Sequential, UniformCohorts, is_even
+from psofed.core.schedule import PresentCohorts, Rotating, Sequential, UniformCohorts, is_even
 from psofed.core.seeds import Seeds, subsets
 from psofed.errors import InputError
 from psofed.federation.membership import Change, FleetCohorts, FleetHistory
@@ -62,6 +62,8 @@ def test_uncoordinated_clients_have_masks_of_their_own_and_coordinated_ones_do_n
         schedule = Sequential(Seeds(0), 200, 5, 1, coordinated, block=False)
         masks = {*map(tuple, schedule.entries(np.arange(20), 0).tolist())}
         assert len(masks) == (1 if coordinated else 20)
+        late = np.array([1, 2**16 + 1])  # of so many clients no table is kept
+        assert (schedule.entries(late, 0) == schedule.initial(late)).all()
 
 
 def test_a_late_round_does_not_overflow():
@@ -76,6 +78,15 @@ def test_cohorts_are_a_function_of_the_round_alone():
     whole = cohorts.cohort(np.arange(50))
     assert whole.shape == (50, 4)
     assert all(np.array_equal(cohorts.cohort(n), whole[n]) for n in range(50))
+
+
+def test_the_members_of_many_rounds_are_those_of_each():
+    ends = {"first": np.arange(9), "stop": np.arange(30, 39), "busy": np.arange(50) % 3 > 0}
+    cohorts = PresentCohorts(Seeds(1), 9, 4, **ends)
+    alone = [[] if cohorts.is_silent(n) else cohorts.cohort(n).tolist() for n in range(50)]
+    members, sizes = cohorts.many(np.arange(50))
+    assert members.tolist() == [k for each in alone for k in each]
+    assert sizes.tolist() == [len(each) for each in alone]
 
 
 def cohorts(clients, size, *changes, seed=0):

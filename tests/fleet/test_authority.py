@@ -122,7 +122,7 @@ def test_nothing_but_signing_needs_the_key_of_the_authority(keys, psofed, refuse
     said = refused("ca.key cannot be read", "keys", "add", "7")
     assert "give the --folder of the authority" in said
     identity.write(keys / "ca.key", "nonsense")
-    refused("ca.key is no private key", "keys", "add", "7")
+    refused("ca.key is not a private key", "keys", "add", "7")
 
 
 @pytest.mark.parametrize("days", [29, 3, -2])
@@ -153,5 +153,5 @@ def test_a_renewed_certificate_has_a_new_key_and_lasts_as_long_but_not_beyond_th
     ours.renew("0", days=36500)
     ends = {each.end for each in ours.made() if each.name in ("0", "psofed authority")}
     assert max(ends) == who(keys, "0").read()[1]
-    with pytest.raises(InputError, match="is no certificate that could be renewed"):
+    with pytest.raises(InputError, match="is not a certificate that could be renewed"):
         ours.renew("9")

@@ -158,12 +158,12 @@ def test_the_own_key_must_be_the_one_in_the_directory(keys):
     (keys / "0.mask").write_text(text.replace("client 1", "client 0"))
     refused("0.mask is not the key that .*masks.json has of client 0", keys, 0)
     refused("6.mask cannot be read: No such file", keys, 6)
-    refused("ca.pem is no certificate", keys, 1, ca=keys / "acl")
+    refused("ca.pem is not a certificate", keys, 1, ca=keys / "acl")
     (keys / "ca.pem").unlink()
     refused("ca.pem cannot be read: No such file", keys, 1)
     for text in ("", "[]", "{}", '{"run": "p", "keys": {"00": ""}, "signature": ""}', "[" * 9999):
         (keys / "masks.json").write_text(text)
-        refused("masks.json is no directory of mask keys", keys, 1)
+        refused("masks.json is not a directory of mask keys", keys, 1)
     (keys / "masks.json").unlink()
     refused("masks.json cannot be read: No such file", keys, 1)
 

@@ -113,7 +113,7 @@ def test_who_has_no_certificate_and_damaged_files_are_named(keys, refused):
     copy = next((keys / "issued").glob("0-*.pem"))
     text = copy.read_text()
     copy.write_text("nonsense")
-    refused("no certificate that can be read", "keys", "revoke", "0")
+    refused("not a readable certificate", "keys", "revoke", "0")
     copy.write_text(text)
     (keys / "crl.pem").write_text("nonsense")
     refused("it is damaged", "keys", "revoke", "0")

@@ -46,16 +46,13 @@ VARIANTS = {
     + [{"local_steps": 3, "average": True, "wire": "2 bit", "server": MOMENTUM}],
     "onlinefed": [{}, {**WHITENED, **NORMALISED}, {"wire": "2 bit"}],
     "raw": [
-        {"burst": 3, "bits": 6},
-        {"solver": "ridge"},
-        {"solver": "ridge", "burst": 4, "bits": 5, "ridge": 0.1},
-        {},
+        {"burst": 3, "bits": 6}, {"solver": "ridge"},
+        {"solver": "ridge", "burst": 4, "bits": 5, "ridge": 0.1}, {},
     ],
     "fedprox": [{"local_steps": 4, "prox": 0.1}],
     "ditto": [{"prox": 0.1}, {"local_steps": 3, "wire": "4 bit"}, {"prox": 0.3, "average": True}],
     "fedpoe": [
-        {"kernels": 3},
-        {"kernels": 2, "rate": 1.0, "local_steps": 3, "wire": "4 bit"},
+        {"kernels": 3}, {"kernels": 2, "rate": 1.0, "local_steps": 3, "wire": "4 bit"},
         {"kernels": 4, "rate": 0.0, **NORMALISED},
         {"features": Features(dim=10, widths=(0.5, 1.5, 4.0))},
     ],
@@ -71,16 +68,11 @@ VARIANTS = {
         {"local_steps": 4, "shared": 2, "idle": False, "wire": "4 bit"},
     ],
     "sketch": [
-        {"bits": 1},
-        {"bits": 3, "local_steps": 3},
-        {"bits": None, "shared": 4, "wire": "float16"},
-        {"bits": 2, "rotate": True, "wire": "2 bit"},
-        {"bits": 4, "rotate": True, "shared": 7},
+        {"bits": 1}, {"bits": 3, "local_steps": 3}, {"bits": None, "shared": 4, "wire": "float16"},
+        {"bits": 2, "rotate": True, "wire": "2 bit"}, {"bits": 4, "rotate": True, "shared": 7},
     ],
     "qsgd": [
-        {"levels": 1},
-        {"levels": 15},
-        {"levels": 4, "local_steps": 3, "wire": "float16"},
+        {"levels": 1}, {"levels": 15}, {"levels": 4, "local_steps": 3, "wire": "float16"},
         {"levels": None},
     ],
     "structured": [
@@ -91,26 +83,21 @@ VARIANTS = {
     ],
     "fedscr": [
         {"block": 2, "wire": "float16"},
-        {"block": 5, "threshold": 1.3, "local_steps": 2, "wire": "2 bit"},
-        {"block": 1},
+        {"block": 5, "threshold": 1.3, "local_steps": 2, "wire": "2 bit"}, {"block": 1},
         {"block": 2, "rule": "fixed", "scale": 0.1},
         {"block": 2, "rule": "adaptive", "scale": 0.4},
         {"block": 5, "rule": "adaptive", "local_steps": 3},
     ],
     "etpsofed": [
-        {"shared": 3},
-        {"shared": 4, "threshold": 1.0, "scheme": "coordinated", "wire": "4 bit"},
-        {"shared": 3, "samples": "all"},
-        {"shared": 3, "unit": "error", "threshold": 0.2},
+        {"shared": 3}, {"shared": 4, "threshold": 1.0, "scheme": "coordinated", "wire": "4 bit"},
+        {"shared": 3, "samples": "all"}, {"shared": 3, "unit": "error", "threshold": 0.2},
     ],
     "quantised": [
-        {"shared": 4, "bits": 4},
-        {"shared": 3, "bits": 2, "reference": "last"},
+        {"shared": 4, "bits": 4}, {"shared": 3, "bits": 2, "reference": "last"},
         {"shared": 3, "bits": 3, "scheme": "coordinated", "idle": False},
     ],
     "cmfl": [
-        {"rule": "literal", "threshold": 0.5, "local_steps": 1},
-        {"keep": 0.5, "local_steps": 3},
+        {"rule": "literal", "threshold": 0.5, "local_steps": 1}, {"keep": 0.5, "local_steps": 3},
         {"rule": "literal", "threshold": 0.5, "local_steps": 2, "wire": "float16"},
         {"keep": 0.5, "local_steps": 2, "wire": "4 bit"},
         {"rule": "literal", "decay": "sqrt", "local_steps": 2, "server": MOMENTUM},
@@ -122,42 +109,34 @@ VARIANTS = {
         {"shared": 5, "delay": 0.9, "longest": 6, "decay": 0.9, "wire": "float16"},
     ],
     "memofed": [
-        {"budget": 20.0, "size": 6},
-        {"budget": None, "size": 8, "bits": 8, "silent": 0},
+        {"budget": 20.0, "size": 6}, {"budget": None, "size": 8, "bits": 8, "silent": 0},
         {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97},
         {"budget": None, "size": 12, "bits": 3},
         {"budget": None, "size": 6, "least": 12, "forget": 0.95},
     ],
     "asofed": [
-        {},
-        {"memory": True, "lam": 0.01, "step": 0.25},
-        {"lam": 0.1, "delays": "log"},
+        {}, {"memory": True, "lam": 0.01, "step": 0.25}, {"lam": 0.1, "delays": "log"},
         {"barrier": True, "wire": "4 bit"},
         {"memory": True, "lam": 1.0, "delays": "log", "step": 0.1, "visitors": 1},
     ],
     "pdlms": [
-        {"shared": 3, "degree": 2},
-        {"shared": 4, "graph": "star", "scheme": "coordinated"},
+        {"shared": 3, "degree": 2}, {"shared": 4, "graph": "star", "scheme": "coordinated"},
         {"shared": 5, "graph": "complete", "mask": "block"},
-        {"shared": 2, "graph": "complete", "selection": "stochastic"},
-        {"shared": 10},
+        {"shared": 2, "graph": "complete", "selection": "stochastic"}, {"shared": 10},
         {"shared": 4, "selection": "stochastic", "mask": "groups"},
     ],
     "pdrls": [
-        {"shared": 3, "degree": 2},
-        {"shared": 4, "graph": "star", "forget": 0.99, "regular": 0.1},
+        {"shared": 3, "degree": 2}, {"shared": 4, "graph": "star", "forget": 0.99, "regular": 0.1},
     ],
     "psorls": [
-        {"shared": 3},
-        {"shared": 4, "scheme": "coordinated", "regular": 0.0},
+        {"shared": 3}, {"shared": 4, "scheme": "coordinated", "regular": 0.0},
         {"shared": 5, "forget": 1.0, "start": 10.0, "idle": False, "wire": "2 bit"},
     ],
     "topk": [
         {"kept": 1, "wire": "4 bit"},
-        {"kept": 3, "memory": 0.5, "local_steps": 2, "wire": "float16"},
-        {"kept": 9},
+        {"kept": 3, "memory": 0.5, "local_steps": 2, "wire": "float16"}, {"kept": 9},
     ],
-}
+}  # fmt: skip
 
 USUAL = 2  # settings of each method that are always tried; the others with `pytest --thorough`
 SETTINGS = {

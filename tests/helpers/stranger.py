@@ -40,14 +40,3 @@ def say(port, topic, data, retain=False):
         line.sendall(publication(topic, data, retain))
         line.sendall(packet(0xE0, b""))
         line.recv(1)  # until the broker has read it and hung up
-
-
-def shout(port, topic, size, chunk=bytes(2**16)):
-    """One message of so many bytes, without having them all in memory."""
-    with connect(port) as line:
-        head = text(topic)
-        line.sendall(b"\x30" + length(len(head) + size) + head)
-        for begin in range(0, size, len(chunk)):
-            line.sendall(chunk[: size - begin])
-        line.sendall(packet(0xE0, b""))
-        line.recv(1)

@@ -78,9 +78,9 @@ def test_a_declaration_does_not_outlive_the_function_it_is_about():
 
     assert Signs().linear
     assert not Signs().descends
-    assert not Signs().compiled
+    assert not Signs().in_engine
     assert not Cubes().linear
-    assert not Cubes().compiled
+    assert not Cubes().in_engine
     assert Squares().descends
 
 

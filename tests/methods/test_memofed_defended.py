@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from psofed import Experiment
 from psofed.federation.contract import whole
+from psofed.fleet.protocol import folding
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.methods.memofed import Options as MEMOFed
@@ -101,13 +102,16 @@ def answers(server, chance, liar=None):
         server.collect(k, server.n, bytes([SCALE]) + data[1:] if k == liar else data)
 
 
-def test_values_are_bounded_as_they_are_decoded_not_as_they_travel():
+def test_values_are_bounded_as_they_are_decoded_not_as_they_travel(monkeypatch):
     server, chance = served(None, bound=1000.0)
     k = server.cohort[0]
     with pytest.raises(RefusedError, match="above 1000") as error:
         answers(server, chance, liar=k)
     assert error.value.reason == "bound"
     assert k not in server._uploads
+    monkeypatch.setattr(folding, "model", lambda method, state: np.full(2, -1e4))
+    with pytest.raises(RefusedError, match="above 1000"):  # what is sent is small, the model is not
+        answers(server, chance)
 
 
 def test_with_the_defence_the_largest_scale_of_all_moves_nothing():

@@ -8,6 +8,7 @@ import pytest
 from helpers.loopback import World as Fleet
 from psofed.errors import InputError
 from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.members import EXCLUDED, MemberTable
 from psofed.methods import memofed, psofed
 
 LAST = "code last"
@@ -91,6 +92,14 @@ def test_a_question_that_a_removed_client_slept_through_is_not_counted_for_who_g
     world.server.change("add", [6])  # now its row is free
     assert len(server.table) == 6
     assert gone not in server.table
+
+
+def test_who_was_excluded_in_a_block_that_is_still_open_is_readmitted_after_it():
+    table = MemberTable(2)
+    table.leave(0, EXCLUDED, 5)
+    with pytest.raises(InputError, match="0 was excluded in rounds that are still open; try again"):
+        table.readmit(0, since=8, block=4)
+    assert table.readmit(0, since=8, block=8) == 0
 
 
 def test_the_only_client_that_is_awake_can_be_excluded():

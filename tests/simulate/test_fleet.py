@@ -14,8 +14,11 @@ from psofed.experiment import parse
 from psofed.federation.membership import Change
 from psofed.methods import fedavg, local, memofed, psofed
 from psofed.rivals.policies import importance
+from psofed.simulate.any_method import Membership
 from psofed.simulate.onerun import one_run
 from psofed.stages.checks import outliers
+from psofed.stages.defences import clip
+from psofed.stages.defences.contract import OWN
 from psofed.theory import prediction
 
 # Joins, leaves, returns, and two restores, one with void rounds and one that clients survive.
@@ -94,6 +97,19 @@ def test_methods_of_all_executors_run_side_by_side():
         alone = one_run(small(options, fleet=STORY, test_samples=30), 1)
         assert np.array_equal(together.mse[j], alone.mse[0])
         assert np.array_equal(together.traffic[:, j], alone.traffic[:, 0])
+
+
+def test_what_a_defence_knows_survives_a_restore_and_those_who_start_over():
+    method, _ = prepare(small(psofed.Options(3), fleet=STORY, defence=clip.Options()))
+    server = method.server()
+    known = {name: array for name, array in server.items() if name.startswith(OWN)}
+    for array in known.values():
+        array[...] = 1
+    membership = Membership(method, method.task.cohorts.history, server)
+    for n in range(30):
+        membership.turn(n)
+    assert len(known) > 5
+    assert all((array == 1).all() for array in known.values())
 
 
 def test_samples_are_counted_from_the_first_contact_on():

@@ -273,7 +273,7 @@ test_a_mistake_is_told_in_a_line = refused({
     "x has no 'hum'": lambda: federated(["temp", "hum"]).predict_one(0, {"temp": 1}),
     "x has 'hun'; did you mean 'hum'?": lambda: federated(["temp", "hum"]).predict_one(0, {"temp": 1, "hun": 1}),
     "client is 'mil', who is not there; did you": lambda: federated(2, ["mill"]).client("mil"),
-    "client is 0, who is there": lambda: federated().join(0),
+    "client is 0, who has joined": lambda: federated().join(0),
     "client is 0, of another federation": lambda: federated().join(federated(3, 3).client(0)),
     "method is FedAvg E=5, whose clients learn only in rounds in which they take part": lambda: federated(method=psofed.FedAvg()).client(0).learn_one([1, 1], 1),
     "method is Raw samples, whose clients keep no model": lambda: federated(method=psofed.rivals.Raw()).client(0).model,
@@ -310,7 +310,7 @@ def test_a_damaged_file_is_refused_by_name(trained, tmp_path, damage):
     path = tmp_path / "fed.psofed"
     trained.save(path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=r"fed\.psofed: is no saved federation, or is damaged"):
+    with pytest.raises(InputError, match=r"fed\.psofed: is not a saved federation, or is damaged"):
         psofed.Federation.load(path)
     with pytest.raises(InputError, match="cannot be read"):
         psofed.Federation.load(tmp_path / "none")

@@ -124,8 +124,8 @@ def test_a_model_that_has_diverged_is_no_fault_of_the_samples():
 
 
 test_a_check_that_cannot_be_is_refused_with_advice = refused({
-    "check.factor is 0.5; use a number from 1 on": psofed.checks.Outliers(factor=0.5),
-    "check.window is 4; use an odd number from 3 on": psofed.checks.Outliers(window=4),
+    "check.factor is 0.5; use 1 or more": psofed.checks.Outliers(factor=0.5),
+    "check.window is 4; use an odd number, 3 or more": psofed.checks.Outliers(window=4),
     "check.repeats is 0; use a number above 0": psofed.checks.Outliers(repeats=0),
     "check.low is 2, and high is 1; use less": psofed.checks.InRange(low=2.0, high=1.0),
     "check.low is 'a', a text; use a number": psofed.checks.InRange(low="a"),

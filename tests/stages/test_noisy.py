@@ -213,6 +213,13 @@ def test_a_table_that_only_clips_has_no_noise_and_none_that_is_off_changes_a_bit
     assert loose.noises == [None]
 
 
+def test_what_is_learned_is_sent_up_to_its_limit_in_length_not_in_each_entry():
+    method, _ = prepare(small(PSOFed(3), privacy=Privacy(clip_change=0.2)))
+    client = stacked(method.client(), 1)
+    client["w"] += 1.0
+    np.testing.assert_allclose(method.upload(client, ONE, 0).values, 0.2 / np.sqrt(3))
+
+
 def test_noise_under_masks_is_shared_where_nobody_could_read_an_upload_alone():
     """Downloads overwrite everything, and self-masks keep a curious server from single uploads."""
     world = Experiment(methods=(OnlineFed(), PSOFed(5, "coordinated")))

@@ -53,15 +53,13 @@ def three(client, count):
     return client.random.normal(size=(count, 3))
 
 
+BATCH = "f gives other values for many samples at once than for each alone"
 WRONG = {
     "sum over all": (lambda x: x.sum(), "f returns an array of shape [], not [1]; " + AXES),
     "one row only": (lambda x: x[0] + x[1], "f fails at "),
     "other taps": (lambda x: x[..., 2], "IndexError: index 2 is out of bounds"),
     "a column": (lambda x: x[..., :1], "f returns an array of shape [1, 1], not [1]; " + AXES),
-    "by the batch": (
-        lambda x: x[..., 0] - x[..., 0].mean(),
-        "f gives other values for many samples at once than for each alone; " + AXES,
-    ),
+    "by the batch": (lambda x: x[..., 0] - x[..., 0].mean(), BATCH + "; " + AXES),
     "nan": (lambda x: np.log(x[..., 0]), "f gives nan for x = ["),
     "infinite": (lambda x: x[..., 0] / 0.0, "for x = ["),
     "complex": (lambda x: x[..., 0] + 1j, "f returns complex numbers; return an array of real"),
@@ -69,10 +67,7 @@ WRONG = {
     "nothing": (lambda x: None, "f returns a NoneType"),
     "a list": (lambda x: [[1.0], [1.0, 2.0]], "f returns a ragged list"),
     "in place": (doubled, "work on a copy of the inputs"),
-    "chance": (
-        lambda x: x[..., 0] + np.random.default_rng().normal(size=x.shape[:-1]),
-        "f gives other values for many samples at once than for each alone",
-    ),
+    "chance": (lambda x: x[..., 0] + np.random.default_rng().normal(size=x.shape[:-1]), BATCH),
     "one array": (buffered, "f returns an array that it changes when it is called again"),
     "two arguments": (lambda x1, x2: x1, "TypeError"),
     "no function": (3.0, "f is 3.0; give a function of x, or its place"),
@@ -110,18 +105,12 @@ test_settings_that_mean_nothing_are_refused = refused({
     "inputs is 'ar2'; use ar1, iid, or a function": {"inputs": "ar2"},
     "inputs is 3; use ar1, iid": {"inputs": 3},
     "inputs returns an array of shape [512, 3], not [512, 2]": {"inputs": three},
-    "inputs gives other values when it is called again": {
-        "inputs": lambda client, count: np.random.default_rng().normal(size=(count, 2))
-    },
+    "inputs gives other values when it is called again": {"inputs": lambda client, count: np.random.default_rng().normal(size=(count, 2))},
     "inputs ends, for client 0, before round 40; yield for ever": {"inputs": short},
-    "inputs gives windows that follow from those before (correlation 0.9": {
-        "inputs": lambda client, count: client.random.normal(size=(count, 2)).cumsum(axis=0)
-    },
+    "inputs gives windows that follow from those before (correlation 0.9": {"inputs": lambda client, count: client.random.normal(size=(count, 2)).cumsum(axis=0)},
     "inputs returns a ragged list": {"inputs": ragged},
     "inputs fails": {"inputs": lambda client: 1},
-    "mean is given, but the inputs are drawn by a function": {
-        "inputs": lambda client, count: client.random.normal(size=(count, 2)), "mean": (0, 1),
-    },
+    "mean is given, but the inputs are drawn by a function": {"inputs": three, "mean": (0, 1)},
     "change is given alone; give what f changes into, and at = ROUND": {"change": first},
     "at is given with period": {"change": first, "at": 3, "period": 30},
     "change is missing; give what f changes into": {"at": 3},

@@ -12,7 +12,7 @@ from psofed.core import features, native
 from psofed.core.schedule import PresentCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation.contract import Task
-from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed
+from psofed.methods import centralised, fedavg, local, onlinefed, paofed, periodic, psofed
 from psofed.rivals import raw
 from psofed.stages.surroundings import start
 from psofed.tables import player as players
@@ -99,6 +99,26 @@ def test_rounds_at_once_are_the_rounds_one_by_one(options, seed, gaps, delay, le
         assert models.keys() == kept[part].keys()
         for name, w in models.items():
             np.testing.assert_allclose(w, kept[part][name], **near)
+
+
+def test_a_long_silence_is_so_many_rounds_without_labels():
+    """It is in no lot: what is late arrives in it all the same."""
+    dense, sparse = (player(paofed.Options(4, delay=0.7)) for _ in range(2))
+    span = Span(0, 20, ROUNDS, choice=9)
+    (lot,) = lots(dense, 1, 0.0, 0, [])
+    lot.y[8:14], lot.who[8:14] = np.nan, [np.empty(0, np.intp)] * 6
+    dense.play(lot, span)
+    for part in (lot.part(0, 8), lot.part(14, ROUNDS)):
+        sparse.play(part, span)
+    np.testing.assert_array_equal(dense.shared, sparse.shared)
+
+
+def test_a_client_takes_part_until_its_last_label_has_arrived():
+    ends = {"first": np.array([0, 2]), "last": np.array([5, 9])}
+    table = SimpleNamespace(clients=2, recipe=SimpleNamespace(taps=TAPS), **ends)
+    cohorts = players.task(table, SimpleNamespace(dim=DIM), Seeds(0), 1.0, 2, delay=3).cohorts
+    there = [cohorts.there(n).tolist() for n in (2, 3, 5, 8, 9, 12, 13)]
+    assert there == [[], [0], [0, 1], [0, 1], [1], [1], []]
 
 
 def test_methods_that_change_a_handler_are_played_round_by_round():

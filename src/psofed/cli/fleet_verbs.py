@@ -127,7 +127,7 @@ def restore(
     if n is None:
         last = requests.revive(state, plan)
         print(f"The copy has round {last}. Start it with `psofed deploy serve`; it goes on"
-              " behind the last round that its clients have seen.")  # fmt: skip
+              " after the last round that its clients have seen.")  # fmt: skip
         return
     _do(state, {"restore": n, "keep": keep_clients})
 

@@ -145,7 +145,7 @@ def jobs() -> int | None:
 
     text = os.environ.get("PSOFED_JOBS", "")
     if text and not (text.isdecimal() and int(text)):
-        raise InputError("PSOFED_JOBS", f"is {text!r}", "use a number from 1 on")
+        raise InputError("PSOFED_JOBS", f"is {text!r}", "use 1 or more")
     return int(text) if text else None
 
 

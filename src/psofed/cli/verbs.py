@@ -188,8 +188,8 @@ cli = Verbs(
     help="""Online federated learning of nonlinear regression on streams, when every byte counts.
 
     Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
-    PSOFED_JOBS=2 in the environment takes two cores, not all. Any option can be there: --broker of
-    `psofed deploy client` is PSOFED_DEPLOY_CLIENT_BROKER.
+    PSOFED_JOBS=2 in the environment takes two cores, not all. Any option can be set there:
+    --broker of `psofed deploy client` is PSOFED_DEPLOY_CLIENT_BROKER.
     """,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100,
                       "auto_envvar_prefix": "PSOFED"},

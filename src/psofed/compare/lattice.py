@@ -148,7 +148,7 @@ def _given(experiment: Experiment, setting: Options) -> Iterator[Options]:
             yield _resized(experiment, setting, replace(features, size=size))
     if setting.learner is not None:
         yield replace(setting, learner=None)
-    elif experiment.learner.compiled:
+    elif experiment.learner.lms and experiment.learner.in_engine:
         yield replace(setting, learner=nlms.Options())
 
 
@@ -227,7 +227,8 @@ def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
     with normalised LMS.
     """
     wire: dict[str, Any] = {"wire": "4 bit"}
-    if not experiment.learner.compiled or experiment.features.basis != "none":
+    lms = experiment.learner.lms and experiment.learner.in_engine
+    if not lms or experiment.features.basis != "none":
         return (wire,)
     whitened = {"features": replace(experiment.features, basis="whitened")}
     return wire, wire | whitened, wire | whitened | {"learner": nlms.Options()}

@@ -51,7 +51,7 @@ def run(
         warn(unsafe(alarm), PsofedWarning, stacklevel=2)
     curves = montecarlo.run(experiment, jobs, on_run=on_run, progress=progress, each=each)
     if lost := diverged(curves):
-        found = f"{', '.join(lost)} diverged: the error is no number or {DIVERGED:g} times"
+        found = f"{', '.join(lost)} diverged: the error is not a number or {DIVERGED:g} times"
         warn(f"{found} that of the start; use a smaller step", PsofedWarning, stacklevel=2)
     return curves
 

@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from psofed.errors import InputError
 from psofed.federation import schema
@@ -28,7 +28,7 @@ class Contract:
     does: str  # the class next to its Options; nothing where Options do it themselves
     like: tuple[Any, ...]  # classes with all its handlers and their arguments, the plainest last
     names: tuple[str, ...]  # what it has to have
-    own: tuple[str, ...] = ()  # what it has to write itself: `like` only announces it
+    own: tuple[str, ...] = ()  # what it has to write itself, or one of those joined by " or "
 
     @property
     def public(self) -> str:
@@ -68,6 +68,8 @@ def looks(contract: Contract, options: Any) -> Problems:
         if problem:
             return
     yield from _of_worker(contract, worker)
+    chosen = _declared(cls, contract.base) or _declared(worker, contract.like[-1])
+    yield "what is declared has a value of the contract", chosen
 
 
 def _frozen(cls: Any) -> str:
@@ -88,28 +90,49 @@ def _name(contract: Contract, cls: Any) -> str:
     return ""
 
 
+def _declared(cls: Any, announced: Any) -> str:
+    """What is wrong with a value that is declared, where there are a few to choose from."""
+    for name, announced_as in get_type_hints(announced).items():
+        hint = get_args(announced_as)[0] if get_origin(announced_as) is ClassVar else announced_as
+        value = getattr(cls, name, None)
+        if get_origin(hint) is Literal and not isinstance(value, property | None):
+            try:
+                schema.convert(name, value, hint)
+            except InputError as error:
+                return str(error)
+    return ""
+
+
 def _of_worker(contract: Contract, worker: Any) -> Problems:
     """What it has, and what arguments that takes: as many as where it is announced."""
     *others, plainest = contract.like
     like = next((each for each in others if issubclass(worker, each)), plainest)
-    missing, wrong = [], []
+    missing = [
+        one for one in contract.own
+        if all(getattr(worker, n, None) is getattr(like, n) for n in one.split(" or "))
+    ]  # fmt: skip
+    called = {contract.does: (worker, like)} if contract.does else {}
     for name in contract.names:
-        found, announced = getattr(worker, name, None), getattr(like, name, None)
-        if found is None or (name in contract.own and found is announced):
+        found = getattr(worker, name, None)
+        if found is None:
             missing.append(name)
-        elif inspect.isfunction(found) and not _takes(found, announced):
-            wrong.append(f"{name}{inspect.signature(found)}")
-    who = contract.does or "the class"
+        elif inspect.isfunction(found):
+            called[name] = found, getattr(like, name)
     lacks = f"it has no {', '.join(missing)}" if missing else ""
-    yield f"{who} has everything of its contract", lacks
+    yield f"{contract.does or 'the class'} has everything of its contract", lacks
+    wrong = [
+        f"{name}({', '.join(given)}), not {name}({', '.join(needed)})"
+        for name, each in called.items()
+        for given, needed in [[inspect.signature(one).parameters for one in each]]
+        if not _takes(each[0], len(needed))
+    ]
     differs = f"it has {', '.join(wrong)}" if wrong else ""
     yield "the handlers take the arguments of the contract", differs
 
 
-def _takes(handler: Any, announced: Any) -> bool:
-    needed = inspect.signature(announced).parameters.values()
+def _takes(handler: Any, arguments: int) -> bool:
     try:
-        inspect.signature(handler).bind(*[None] * len(needed))
+        inspect.signature(handler).bind(*[None] * arguments)
     except TypeError:
         return False
     return True

@@ -227,7 +227,7 @@ class Fields:
             known = [each.name for each in dataclasses.fields(cls)] if given else []
             for name in given:
                 if name not in known:
-                    raise InputError(name, f"is no field of {cls.__name__}", meant(name, known))
+                    raise InputError(name, f"is not a field of {cls.__name__}", meant(name, known))
             return super().__new__(cls)
 
 

@@ -12,11 +12,12 @@ from time import monotonic
 
 import numpy as np
 
+from psofed.federation.progress import duration
 from psofed.fleet.identity import ending
 from psofed.fleet.mqtt import Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.members import NAMED, Names
-from psofed.fleet.sensors import Sensors, in_words
+from psofed.fleet.sensors import Sensors
 from psofed.stages.defences.contract import Opinion
 
 OFFLINE = 10.0  # seconds without a broker
@@ -144,7 +145,7 @@ UNFOLDED = (
     "COUNT answers could not be folded into the model, and were left out; the log names their"
     " clients: if one comes again and again, `psofed deploy fleet exclude`"
 )
-SEALS = "COUNT messages had a wrong seal: another --secret at one end, or somebody else sends"
+SEALS = "COUNT messages had a wrong seal: another --secret at one end, or a stranger"
 RETAINED = (
     "COUNT retained messages were ignored: somebody left them at the broker; set"
     " retain_available false"
@@ -212,7 +213,7 @@ def _sensors(sensors: Sensors, names: Names) -> str:
     """Clients that answer, but have nothing new to say."""
     look = "look at the sensors, and at the programs that read them"
     if seconds := sensors.silence:
-        return f"no client has learned anything for {in_words(seconds)}, though they answer: {look}"
+        return f"no client has learned anything for {duration(seconds)}, though they answer: {look}"
     faults = sensors.faults
     text = "; ".join(f"client {names(k)}: {faults[k]}" for k in sorted(faults)[:NAMED])
     more = f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else ""

@@ -131,7 +131,7 @@ class Authority:
         try:
             key = serialization.load_pem_private_key(text.encode(), None)
         except (TypeError, ValueError):
-            raise InputError(str(path), "is no private key", "give the right file") from None
+            raise InputError(str(path), "is not a private key", "give the right file") from None
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return key
 
@@ -187,7 +187,7 @@ class Authority:
                 old = x509.load_pem_x509_certificate(path.read_bytes())
             except (OSError, ValueError):
                 right = "give a client's number, server or broker, and the folder that has it"
-                found = "is no certificate that could be renewed"
+                found = "is not a certificate that could be renewed"
                 raise InputError(str(path), found, right) from None
             new_mask = new_mask or (masked and old.serial_number in self._revoked())
             if new_mask:
@@ -221,7 +221,7 @@ class Authority:
                 each = x509.load_pem_x509_certificate(path.read_bytes())
             except (OSError, ValueError):  # to pass over one could mean that it is never revoked
                 right = "take it from a copy, or move it away"
-                raise InputError(str(path), "is no certificate that can be read", right) from None
+                raise InputError(str(path), "is not a readable certificate", right) from None
             (name,) = each.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             times = each.not_valid_before_utc, each.not_valid_after_utc
             serial = each.serial_number

@@ -237,7 +237,7 @@ class Device:
             client.learn(x, y)
             self._unsaved += len(batch)
             if _noteworthy(before, passed := client.passed):
-                text = f"{MOST_WAITING} samples wait, {passed} older ones were passed over so far"
+                text = f"{MOST_WAITING} samples wait, {passed} older ones were skipped so far"
                 self.on_news(f"Warning: no invitation for a while: {text}")
             self._report_refused(checked)
             self._report_stuck(batch)

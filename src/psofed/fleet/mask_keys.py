@@ -175,7 +175,7 @@ def read(path: Path, ca: Path) -> Directory:
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", NEWEST) from None
     except Exception:  # there are many for what anybody may have written into a file
-        raise InputError(str(path), "is no directory of mask keys", NEWEST) from None
+        raise InputError(str(path), "is not a directory of mask keys", NEWEST) from None
     if not any(_signed(public, signature, data) for public in _authorities(ca)):
         wrong = f"is not signed by the authority in {ca}, or was changed"
         raise InputError(str(path), wrong, NEWEST)
@@ -200,7 +200,7 @@ def _authorities(ca: Path) -> list[Any]:
     except OSError as error:
         raise InputError(str(ca), f"cannot be read: {error.strerror}", right) from None
     except ValueError:
-        raise InputError(str(ca), "is no certificate", right) from None
+        raise InputError(str(ca), "is not a certificate", right) from None
 
 
 def _signed(public: Any, signature: bytes, data: bytes) -> bool:

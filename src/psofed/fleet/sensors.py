@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
+from psofed.federation.progress import duration
 from psofed.fleet.protocol.signs import ENDED, EXPIRY, STUCK, Signs
 
 LEAST = 60.0  # seconds without a new sample that are never too long
@@ -57,7 +58,7 @@ class Sensor:
         if self.wrong & ENDED:
             return "silent", "its samples have ended"
         if seconds := self.silence:
-            return "silent", f"nothing learned for {in_words(seconds)}"
+            return "silent", f"nothing learned for {duration(seconds)}"
         return ("stuck", SAME) if self.wrong & STUCK else ("", "")
 
 
@@ -98,14 +99,3 @@ class Sensors:
         """All but these have left."""
         here = set(members)
         self.of = {k: sensor for k, sensor in self.of.items() if k in here}
-
-
-def in_words(seconds: float) -> str:
-    """A time with one unit.
-
-    >>> in_words(75), in_words(240), in_words(9000)
-    ('75 s', '4 min', '2 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -143,7 +143,7 @@ def determined(attacked: Reconstruction, view: ServerView, truth: TrueSamples) -
 def _first(reader: Reader, learned: Collection[Slot]) -> tuple[list[Slot], Any]:
     """As many of the first samples as the rank is computed of, and the equations about them."""
     found: tuple[list[Slot], Any] = [], None
-    rows = reader.told
+    rows = reader.received
     for n in np.unique(rows.until) if rows is not None else ():
         assert rows is not None
         some = rows[rows.until <= n]

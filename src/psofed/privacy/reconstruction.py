@@ -63,7 +63,7 @@ class Reader:
         self.last: dict[int, int] = {}  # by client, the last round in which anything came up
         self.found: dict[Slot, Recovered] = {}
         self.hints: dict[Slot, Recovered] = {}  # fits that are not the only ones
-        self.told: Equations | None = None  # all equations, as they came
+        self.received: Equations | None = None  # all equations, as they came
         self.unknowns = 0  # in all samples so far
         self.searches = 0  # none is made where there are too few equations, or noise alone
         self.blind = 0  # but for a few of these, to see whether that is right
@@ -89,7 +89,7 @@ class Reader:
             return
         self.last |= dict.fromkeys(exchanged.who, n)
         self.fresh += int((fresh.since == n - 1).all(axis=1).sum())
-        self.told = fresh if self.told is None else self.told.and_these(fresh)
+        self.received = fresh if self.received is None else self.received.and_these(fresh)
         before = self.searches
         self._solve()
         if self.searches == before and self.blind < BLIND:
@@ -98,7 +98,7 @@ class Reader:
     @property
     def equations(self) -> int:
         """So far."""
-        return 0 if self.told is None else len(self.told)
+        return 0 if self.received is None else len(self.received)
 
     def _best_fit(self, new: list[Slot], rows: Equations) -> None:
         """Too few equations for a certain solution; the best fit is reported anyway."""
@@ -126,10 +126,10 @@ class Reader:
 
     def _solve(self) -> None:
         """Look for the newest samples first, then for more and more of those before them."""
-        assert self.told is not None
-        told, tries, again = self.told[-KEPT:], 0, True
+        assert self.received is not None
+        received, tries, again = self.received[-KEPT:], 0, True
         while again and tries < TRIES:
-            rows, unread, again = self._rest(told), self._unread(), False
+            rows, unread, again = self._rest(received), self._unread(), False
             oldest = _oldest(rows, unread)
             for since in np.unique(oldest[oldest >= 0])[::-1]:
                 chosen = rows[oldest >= since]
@@ -192,12 +192,12 @@ class Reader:
         self, wanted: list[Slot], found: Inversion
     ) -> tuple[list[Slot], Equations, Inversion]:
         """With the samples of the last rounds: what was known of their inputs need not be exact."""
-        assert self.told is not None
+        assert self.received is not None
         known = sorted((s for s in self.found if self.found[s].a), key=lambda s: s[1])
         slots = [*known[-2 * self.most :], *wanted]
         unread = {k: np.array(sorted(set(n.tolist()) - {r for i, r in wanted if i == k}))
                   for k, n in self._unread().items()}  # fmt: skip
-        rows = self.told[-KEPT:]
+        rows = self.received[-KEPT:]
         rows = rows[(_oldest(rows, unread) < 0) & rows.holding(*np.array(slots).T).any(axis=1)]
         rows = self._rest(rows, slots)
         here, new = self.names(slots), self.names(wanted)

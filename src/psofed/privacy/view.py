@@ -260,8 +260,8 @@ class Track:
         noise = (size + 1e-9) * (self.rounding + self.own * steps) / 3 + self.floor
         noise += 2 * self.own * np.abs(np.nan_to_num(change)).max(initial=0)
         members, until = np.broadcast_to(who, (len(up), len(who))), np.full(len(up), n)
-        told = np.isfinite(change + since.sum(axis=0))
-        return Equations(up, members, since.T, until, change, noise)[told]
+        finite = np.isfinite(change + since.sum(axis=0))
+        return Equations(up, members, since.T, until, change, noise)[finite]
 
 
 def rounding(method: Method, count: int) -> tuple[float, float]:

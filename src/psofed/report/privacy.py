@@ -33,7 +33,7 @@ def answer(found: Audit) -> str:
     if not worst.attack:
         return f"Nothing was read{own}: no method was attacked."
     return (
-        f"{worst.title} tells most{own}: an honest-but-curious server reads"
+        f"{worst.title} reveals most{own}: an honest-but-curious server reads"
         f" {100 * worst.read:.1f} % of the samples, and the inputs alone of"
         f" {100 * worst.inputs:.1f} %."
     )
@@ -100,8 +100,17 @@ def _cells(each: MethodAudit) -> list[str]:
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"
-    told = "-" if isnan(each.determined) else f"{100 * each.determined:.1f} %"
-    return [*shares, told, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
+    determined = "-" if isnan(each.determined) else f"{100 * each.determined:.1f} %"
+    return [
+        *shares,
+        determined,
+        error,
+        chance,
+        *counts,
+        samples,
+        f"{each.bytes_up:.0f}",
+        each.gauge,
+    ]
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:

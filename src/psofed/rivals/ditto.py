@@ -23,28 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from psofed.contract import (
-    Anchored,
-    Array,
-    Coded,
-    Learns,
-    Paced,
-    State,
-    Task,
-    at_least_one,
-    equations,
-    require,
-)
+from psofed.contract import Anchored, Array, Coded, State
+from psofed.rivals import fedprox
 
 
 @dataclass(frozen=True)
-class Ditto(Paced):
+class Ditto(fedprox.Options):
     """E, and the strength lambda of the pull."""
 
     name: ClassVar[str] = "ditto"
     coded: ClassVar[Coded] = "both"
     sums: ClassVar[bool] = True
-    learners: ClassVar[Learns] = "descending"
     local_steps: int = 1  # E, rounds of a block
     prox: float = 0.01  # lambda, strength of the pull
 
@@ -57,23 +46,14 @@ class Ditto(Paced):
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
         return f"Ditto lambda={self.prox:g}{steps}"
 
-    def check(self, dim: int, clients: int) -> None:
-        """E is at least 1, lambda at least 0."""
-        at_least_one(self, "local_steps")
-        require(self, "prox", self.prox >= 0, "use 0 or more")
-
 
 Options = Ditto
 
 
-class Method(Anchored):
+class Method(fedprox.Method):
     """v_k <- v_k + mu e g - mu lambda (v_k - w), w as it came down to k last; g = z with LMS."""
 
     idle = True
-
-    def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options, task)
-        self.pull = self.times(options.prox, axes=2)  # mu lambda
 
     def client(self) -> State:
         """w_k, the global model that came down last, and v_k."""
@@ -81,10 +61,8 @@ class Method(Anchored):
 
     def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
         """A step of w_k, which is uploaded, and one of v_k."""
-        v = client["own"]
-        prediction, g = self.learner.both(v, z)
-        v += equations.descent(y - prediction, g, self.step) - self.pull * (v - client["start"])
-        super().learn(client, x, z, y)
+        self.pulled(client["own"], client["start"], z, y)
+        Anchored.learn(self, client, x, z, y)
 
     def models(self, server: State | None, clients: State) -> Array:
         """w; of clients, v_k."""

@@ -69,6 +69,9 @@ class Method(Anchored):
 
     def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
         """Eq. (5) with the pull."""
-        w = client["w"]
+        self.pulled(client["w"], client["start"], z, y)
+
+    def pulled(self, w: Array, start: Array, z: Array, y: Array) -> None:
+        """The same step of any model."""
         prediction, g = self.learner.both(w, z)
-        w += equations.descent(y - prediction, g, self.step) - self.pull * (w - client["start"])
+        w += equations.descent(y - prediction, g, self.step) - self.pull * (w - start)

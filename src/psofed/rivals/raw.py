@@ -249,7 +249,7 @@ class Method(centralised.Method):
             return sized(Plain.decode(self, data, up), 0, *lengths)
         wire, end = self.task.wire, len(data) - self._bytes(self.burst)
         if end not in self.ends:
-            raise ValueError(f"{len(data)} bytes are no {self.burst} samples")
+            raise ValueError(f"{len(data)} bytes are not {self.burst} samples")
         inputs = self.code.decode(data[:end], wire, self.forms[self.ends.index(end)])
         return np.concatenate([inputs, self.code.decode(data[end:], wire, self.burst)])
 

@@ -208,7 +208,7 @@ class Federation:
             client = _name(client)
             row = self._rows.get(client)
             if row is not None and row in self._turns.attendance.now:
-                raise InputError("client", f"is {client!r}, who is there", "give another name")
+                raise InputError("client", f"is {client!r}, who has joined", "give another name")
             self._rows[client] = self._turns.join(row)
             return self._rows[client]
         client.check(self.experiment)
@@ -256,7 +256,7 @@ class Federation:
         except OSError as error:
             found, right = f"cannot be read: {error.strerror}", "give a file that `save` wrote"
         except (DamagedError, KeyError, TypeError) as error:
-            found, right = f"is no saved federation, or is damaged: {error}", "give another file"
+            found, right = f"is not a saved federation, or is damaged: {error}", "give another file"
         raise InputError("", found, right, str(path))
 
     @classmethod

@@ -236,14 +236,14 @@ class Count:
         'a sum of 9 numbers over 6 clients is not closed (3 would be): 12 unknowns a round'
         """
         most, numbers = self.members * self.new, f"{self.shared} number{'s' * (self.shared > 1)}"
-        told = f"a sum of {numbers} over {self.members} clients is"
+        found = f"a sum of {numbers} over {self.members} clients is"
         if not self.new:
             few = "values of few digits, laws of your own and clipped errors can be tried"
-            return f"{told} not known to be closed: {few}"
+            return f"{found} not known to be closed: {few}"
         verdict = "closed" if self.closed else f"not closed ({most // 4} would be)"
         if self.rounds is not None:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"
-        return f"{told} {verdict}: {most} unknowns a round"
+        return f"{found} {verdict}: {most} unknowns a round"
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

@@ -136,7 +136,7 @@ def admitted(policy: Policy, found: Any, scores: Mapping[int, float], everybody:
     if others := [k for k in weights if k not in scores]:
         raise broken(type(policy), "admit", f"admits {others[0]}, who did not ask", RIGHT)
     if everybody and (left := [k for k in scores if k not in weights]):
-        what = f"leaves out {left[0]}, who has uploaded; give 0 to those who shall not count"
+        what = f"leaves out {left[0]}, who has uploaded; give 0 to those that should not count"
         raise broken(type(policy), "admit", what, RIGHT)
     if wrong := [a for a in weights.values() if not np.isfinite(a)]:
         raise broken(type(policy), "admit", f"gives the weight {wrong[0]}", RIGHT)

@@ -49,7 +49,7 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
     around = around or Surroundings()
     if options.apart:  # a task has the features and the learner of all its methods
         what = "learner" if options.features is None else "features"
-        found = f"is that of {options.name} alone, which cannot be had here"
+        found = f"is that of {options.name} alone, which is not possible here"
         raise InputError(what, found, "give it to the whole experiment, or see Experiment.alone")
     defence = around.defence if around.defence is not None and around.defence.acts else None
     own = None if defence is None else options.defended(defence)

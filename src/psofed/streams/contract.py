@@ -137,8 +137,8 @@ def measured(stream: Stream) -> bool:
 
 def origins(stream: Stream) -> list[Origin]:
     """Which measurement each input of a sample is."""
-    told = about(stream).origins()
-    return [(f"x{i}", 0) for i in range(stream.taps)] if told is None else told
+    declared = about(stream).origins()
+    return [(f"x{i}", 0) for i in range(stream.taps)] if declared is None else declared
 
 
 def copies(stream: Stream) -> int:

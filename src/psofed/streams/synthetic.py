@@ -202,7 +202,7 @@ class Synthetic(StreamOptions):
         if self.at is not None and self.period is not None:
             raise InputError("at", "is given with period", "f changes at once, or drifts")
         if self.at is not None and self.at < 0:
-            raise InputError("at", f"is {self.at}", "use the number of a round, from 0 on")
+            raise InputError("at", f"is {self.at}", "use the number of a round, 0 or more")
         if self.period is not None and self.period < 2:
             raise InputError("period", f"is {self.period}", "use 2 rounds or more")
         schema.require(self, "spread", 0 <= self.spread < np.inf, "use 0 or more")

@@ -157,7 +157,7 @@ class TableStream(StreamOptions):
             learned.append((n[a:b], rows.x[a:b], rows.y[a:b]))
         if not any(len(n) for n, _, _ in learned):
             found = "has no row with a label between warm-up and last part"
-            right = f"lower stream.first ({self.first}), or bring more rows"
+            right = f"lower stream.first ({self.first}), or give more rows"
             raise InputError("", found, right, self.file)
         return learned
 

@@ -107,7 +107,7 @@ class Plan:
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
         self.columns.check_delay(self.label_delay)
-        schema.require(self, "seed", 0 <= self.seed < 2**63, "use a whole number from 0 on")
+        schema.require(self, "seed", 0 <= self.seed < 2**63, "use a whole number, 0 or more")
         for name, most in (("warmup", 0.5), ("frozen", 0.9)):
             if not 0 <= getattr(self, name) <= most:
                 found = f"is {getattr(self, name)}"

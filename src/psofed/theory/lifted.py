@@ -245,8 +245,8 @@ def chains(experiment: Experiment, task: Task, moments: Moments) -> tuple[Chain,
             f = f + stream.personal(task.seeds, moments.clients[k : k + 1], x[None])[0]
         z = task.features(x).astype(np.float64, copy=False)
         # Combinations of all but h_0, from the one that tells most of (z, y)(z, y)^T.
-        told = (after[1:] * weights) @ _pairs(np.hstack([z, f[:, None]]), 1).T
-        Q = np.linalg.svd(told, full_matrices=False)[0][:, : count - 1].T
+        joint = (after[1:] * weights) @ _pairs(np.hstack([z, f[:, None]]), 1).T
+        Q = np.linalg.svd(joint, full_matrices=False)[0][:, : count - 1].T
         before, after = (np.vstack([h[:1], Q @ h[1:]]) for h in (before, after))
         made.append(Chain(weights, before, after, z, f, float(moments.v[k]), theta))
     return tuple(made)

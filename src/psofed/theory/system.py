@@ -161,7 +161,8 @@ def system(method: Method, clients: Array, cohort: int) -> System | None:
         return None
     windows = isinstance(plain.schedule, Rotating | Sequential | Stochastic)
     bare = all(isinstance(stage, Attacked | Defended) for stage in stages)
-    learns = plain.learner is plain.task.learner and plain.task.learner.compiled
+    learner = plain.learner
+    learns = learner is plain.task.learner and learner.lms and learner.in_engine
     if not (windows and bare and learns):
         return None
     return System(plain, clients, plain.task.clients, cohort)

@@ -139,7 +139,7 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
     """The server as its folder has it, and all local models; lazy clients are brought up to date.
 
     For a deployment on the lockstep clock with the experiment's own stream; it may run meanwhile.
-    Models of clients that are no members, have not begun to be, or are ahead of it, are NaN.
+    Models of clients that are not members, have not begun to be, or are ahead of it, are NaN.
     """
     found, local = Server(plan.method(), bind=plan.bind), []
     with inside(where=str(server)):

@@ -110,7 +110,7 @@ def _same_row(message: Message, i: int, alone: Message, found: str) -> None:
     length = int(message.length[i])
     require(length == alone.length[0], f"{found}: {length} values, not {alone.length[0]}")
     values = message.values[i]
-    require(not values[max(length, 0) :].any(), f"{found}: behind its {length} values are others")
+    require(not values[max(length, 0) :].any(), f"{found}: more than its {length} values")
     if length != ABSENT:
         require(largest(values[:length], alone.values[0, :length]) <= TOLERANCE, found)
 

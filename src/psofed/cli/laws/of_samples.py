@@ -43,7 +43,7 @@ def samples_have_their_form(stream: Stream) -> None:
         for name, array in (("f(x)", made.clean), ("the noise", made.noise)):
             require(array.shape == shape[:2], f"{name} has shape {array.shape}, not {shape[:2]}")
         for name, array in (("x", made.x), ("y", made.y)):
-            require(array.dtype == dtype, f"{name} is {array.dtype} where {np.dtype(dtype)} is due")
+            require(array.dtype == dtype, f"{name} is {array.dtype}, not {np.dtype(dtype)}")
         require(np.isfinite(made.x).all(), "x is not finite everywhere")
         finite = np.isfinite(made.y).all()
         require(finite or about(stream).gaps, "y is not finite, and no `gaps` are declared")
@@ -246,7 +246,7 @@ def precision_is_kept(learner: Learner) -> None:
         z = rng.standard_normal((2, task.features.dim)).astype(dtype)
         found = learner.predict(w, z), learner.learn(w, z, np.ones(2, dtype), TINY), w
         for name, array in zip(("predict", "learn", "w"), found, strict=True):
-            require(array.dtype == dtype, f"{name} is {array.dtype} where {dtype} is due")
+            require(array.dtype == dtype, f"{name} is {array.dtype}, not {dtype}")
 
 
 def a_step_helps(learner: Learner) -> None:
@@ -305,7 +305,7 @@ def there_is_a_verdict_on_each_sample(check: SampleCheck) -> None:
         require(verdicts.shape == (SAMPLES, FEW), f"verdicts have shape {verdicts.shape[1:]}")
         known = verdicts.dtype.kind in "iu" and 0 <= verdicts.min() <= verdicts.max()
         require(bool(known and verdicts.max() < len(VERDICTS)), "a verdict is not one of those")
-        require(learned.dtype == dtype, f"y is {learned.dtype} where {dtype} is due")
+        require(learned.dtype == dtype, f"y is {learned.dtype}, not {dtype}")
 
 
 def clients_are_judged_alone(check: SampleCheck) -> None:

@@ -181,7 +181,7 @@ def what_is_given_is_kept(options: DefenceOptions) -> None:
             before = changes.copy()
             left = _left(defence, state, n, k, changes, entries)
             require(np.array_equal(changes, before), "defended() changes its argument")
-            require(left.dtype == real, f"it gives {left.dtype} where {np.dtype(real)} is due")
+            require(left.dtype == real, f"it gives {left.dtype}, not {np.dtype(real)}")
 
 
 def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
@@ -247,7 +247,7 @@ def _choice(bound: Any, state: Any, n: int) -> tuple[Any, Any]:
 
 
 def answers_have_their_form(policy: PolicyOptions) -> None:
-    """Members and weights come in client order, with costs that are whole numbers from 0 on."""
+    """Members and weights come in client order, with costs that are whole numbers, 0 or more."""
     bound = _policy(policy)
     state = bound.start()
     require(isinstance(bound.size, int) and 0 < bound.size <= CLIENTS, f"size is {bound.size!r}")

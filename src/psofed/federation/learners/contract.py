@@ -59,11 +59,6 @@ class Learner(schema.Named):
                 setattr(cls, flag, False)
 
     @property
-    def compiled(self) -> bool:
-        """Whether it is RFF-KLMS, which the kernel implements."""
-        return self.lms and self._in_engine
-
-    @property
     def has_theory(self) -> bool:
         """Whether it is LMS on z from w_0 = 0 on, whatever z is: what the theory describes."""
         return self.lms and self.linear and type(self).initial is Learner.initial
@@ -71,11 +66,8 @@ class Learner(schema.Named):
     @property
     def in_engine(self) -> bool:
         """Whether the kernel has it: LMS or normalised LMS on the features, from w_0 = 0 on."""
-        return (self.lms or self.normalised) and self._in_engine
-
-    @property
-    def _in_engine(self) -> bool:
-        return self.featured and type(self).initial is Learner.initial
+        starts = type(self).initial is Learner.initial
+        return (self.lms or self.normalised) and self.featured and starts
 
     def check(self) -> None:
         """Refuse options of the wrong type or out of range."""
@@ -125,5 +117,6 @@ class Line(Learner):
 
 LEARNER = Contract(
     "learner", "psofed.learners", Learner, "", (Learner,),
-    ("size", "initial", "predict", "direction", "both", "learn"), ("size", "predict"),
+    ("size", "initial", "predict", "direction", "both", "learn"),
+    ("size", "predict", "direction or both or learn"),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from psofed.stages.checks import contract as check
 from psofed.stages.mix import ASKED
 
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
-MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
+MOST_WAITING = 1024  # samples that wait for a download; older ones are skipped, and counted
 FARTHEST = 2**53  # position in a stream that a record may have
 BLOCK = 32  # samples whose features are computed at once
 

@@ -228,7 +228,7 @@ class Deployment:
 
     @cached_property
     def names(self) -> Names:
-        """The names of its clients; what a table has that is no name is passed over."""
+        """The names of its clients; anything else in a table is skipped."""
         given = self.deploy.names or about(self.experiment.stream).clients_named()
         return Names(name if fits(name) else str(k) for k, name in enumerate(given))
 

@@ -98,7 +98,7 @@ class Values:
             return np.empty(0)
         here = self.nbytes(up)
         if len(data) - here not in {0, *(2 * count for count in self.reported if up)}:
-            raise ValueError(f"{len(data)} bytes are none of its messages")
+            raise ValueError(f"{len(data)} bytes are not one of its messages")
         head, values = [] if up else [data[0] % 2], data[:here]
         if self.bits is None:
             numbers = payload.decode(values[len(head) :], self.wire)

@@ -131,8 +131,9 @@ class Attack:
 
 
 ATTACK = Contract(
-    "attack", "psofed.attacks", Options, "Attack", (Attack,), ("mix", "offset", "models", "samples")
-)
+    "attack", "psofed.attacks", Options, "Attack", (Attack,),
+    ("mix", "offset", "models", "samples"), ("mix or offset or models or samples",),
+)  # fmt: skip
 
 
 def of_honest(w_k: Array, bad: Array) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ class Stuck(contract.Options):
 
     def check(self, clients: int, cohort: int) -> None:
         """A round."""
-        schema.require(self, "begin", self.begin >= 0, "use a round, from 0 on")
+        schema.require(self, "begin", self.begin >= 0, "use the number of a round, 0 or more")
 
 
 Options = Stuck

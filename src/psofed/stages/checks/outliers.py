@@ -43,9 +43,9 @@ class Outliers(ranges.Options):
     def check(self) -> None:
         """The factor is at least 1, and the window has a middle."""
         super().check()
-        schema.require(self, "factor", 1 <= self.factor < np.inf, "use a number from 1 on")
+        schema.require(self, "factor", 1 <= self.factor < np.inf, "use 1 or more")
         if self.window < LEAST or not self.window % 2:
-            raise InputError("window", f"is {self.window}", f"use an odd number from {LEAST} on")
+            raise InputError("window", f"is {self.window}", f"use an odd number, {LEAST} or more")
         schema.at_most(self, {"window": 1001})
         schema.positive(self, "repeats")
 

@@ -267,7 +267,7 @@ def _number(batch: Batch, i: int, column: str, missing: Missing) -> float:
         if missing.has(cell):
             return float("nan")
     right = "correct it or leave it empty; if it means missing, give --set markers=.., and if the"
-    right += " column is no number but an input, --set categorical=.."
+    right += " column is not a number but an input, --set categorical=.."
     raise batch.wrong(i, column, f"is {show(cell)}, not a number", right)
 
 

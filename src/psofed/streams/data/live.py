@@ -85,7 +85,7 @@ class Live:
             return found.x, float(self.recipe.target(np.asarray(y)))
         cell = batch.cells.get(self.recipe.columns.target, ("",))[0]
         if cell is not None and str(cell).strip():
-            wrong = f"is {show(cell)}: that is no label"
+            wrong = f"is {show(cell)}: that is not a label"
             right = "leave it out of a question"
             raise SkippedError(UNLABELLED, f"column {self.recipe.columns.target!r}", wrong, right)
         return found.x, None

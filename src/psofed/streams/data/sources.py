@@ -370,7 +370,7 @@ def _refuse_bombs(path: Path) -> None:
     """Parts of an Excel file have no entities, which may be short and stand for gigabytes."""
 
     def declared(*_: Any) -> None:
-        raise ValueError("it declares entities, as no program does that writes such files")
+        raise ValueError("it declares entities, which no program that writes such files does")
 
     with zipfile.ZipFile(path) as parts:
         for part in parts.namelist():

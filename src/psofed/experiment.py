@@ -218,14 +218,15 @@ class Experiment(Settings):
     def counts(self) -> list[Count]:
         """What uploads of each method tell by counting: of one client, or of a sum.
 
-        Unknowns are counted where they are free: inputs of a law with a density, errors as they
-        are, and features that are nowhere 0.
+        Unknowns are counted where they are free: inputs of a law with a density in each round,
+        errors as they are, and features that are nowhere 0.
         """
         privacy = self.privacy or Privacy()
         members = privacy.fewest(self.cohort) if privacy.masks else 1
         lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
         fresh = sum(lag == 0 for _, lag in lags)
-        free = about(self.stream).input_law(Seeds(0), np.arange(1)) and not privacy.clip_error
+        stream = about(self.stream)
+        free = stream.input_law(Seeds(0), np.arange(1)) and not (privacy.clip_error or stream.gaps)
         told: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST

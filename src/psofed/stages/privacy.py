@@ -238,8 +238,8 @@ class Count:
         most, numbers = self.members * self.new, f"{self.shared} number{'s' * (self.shared > 1)}"
         told = f"a sum of {numbers} over {self.members} clients is"
         if not self.new:
-            few = "values of few digits, laws of your own and clipped errors can be tried"
-            return f"{told} not known to be closed: {few}"
+            few = "few digits, own laws, clipped errors, rounds without samples"
+            return f"{told} not known to be closed: what is unknown is not counted ({few})"
         verdict = "closed" if self.closed else f"not closed ({most // 4} would be)"
         if self.rounds is not None:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"

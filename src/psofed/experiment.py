@@ -225,8 +225,8 @@ class Experiment(Settings):
         members = privacy.fewest(self.cohort) if privacy.masks else 1
         lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
         fresh = sum(lag == 0 for _, lag in lags)
-        stream = about(self.stream)
-        free = stream.input_law(Seeds(0), np.arange(1)) and not (privacy.clip_error or stream.gaps)
+        stream, clips = about(self.stream), privacy.clip_error or privacy.clip_change
+        free = stream.input_law(Seeds(0), np.arange(1)) and not (clips or stream.gaps)
         told: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST

@@ -73,10 +73,10 @@ def test_a_run_says_what_it_promises_and_to_whom():
 
 @pytest.mark.parametrize("changes", [
     {"stream": TABLE}, {"features": Features("gaussian")},
-    {"privacy": Privacy(masks=True, clip_error=0.1)},
+    *({"privacy": Privacy(masks=True, **{f"clip_{what}": 0.1})} for what in ("error", "change")),
     {"stream": function.Options(paper.f, taps=4, inputs=digits)},
     {"stream": paper.Options(rate=(0.05, 0.1))},
-], ids=["table", "bumps", "clipped", "own inputs", "gaps"])  # fmt: skip
+], ids=["table", "bumps", "clipped", "scaled", "own inputs", "gaps"])  # fmt: skip
 def test_what_can_be_tried_is_never_called_closed(changes):
     """A quarter of what counting needs, but unknowns that take few values are no unknowns."""
     methods, privacy = (PSOFed(1, "coordinated"),), Privacy(masks=True)

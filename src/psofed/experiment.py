@@ -218,8 +218,8 @@ class Experiment(Settings):
     def counts(self) -> list[Count]:
         """What uploads of each method tell by counting: of one client, or of a sum.
 
-        Unknowns are counted where they are free: inputs of a law with a density in each round,
-        errors as they are, and features that are nowhere 0.
+        Unknowns are counted where they are free: inputs of a law with a density in each round, and
+        errors as they are.
         """
         privacy = self.privacy or Privacy()
         members = privacy.fewest(self.cohort) if privacy.masks else 1
@@ -230,9 +230,10 @@ class Experiment(Settings):
         told: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST
-            new = 1 + fresh if free and dense else 0
+            ours = all(plugins.is_ours(type(each)) for each in (part.learner, *part.methods))
+            new = 1 + fresh if free and dense and ours else 0
             for j, method in zip(places, part.start(part.task(0, live=True)), strict=True):
-                shared = int(exchanged(method, up=True).shape[-1])
+                shared = exchanged(method, up=True).shape[-1]
                 told[j] = Count(shared, members, new, len(lags) - fresh)
         return [told[j] for j in range(len(self.methods))]
 

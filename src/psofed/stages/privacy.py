@@ -238,8 +238,7 @@ class Count:
         most, numbers = self.members * self.new, f"{self.shared} number{'s' * (self.shared > 1)}"
         told = f"a sum of {numbers} over {self.members} clients is"
         if not self.new:
-            few = "few digits, own laws, clips, rounds without samples"
-            return f"{told} not known to be closed: what is unknown is not counted ({few})"
+            return f"{told} not known to be closed: few digits, own laws, clips or gaps tell more"
         verdict = "closed" if self.closed else f"not closed ({most // 4} would be)"
         if self.rounds is not None:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"

@@ -218,20 +218,22 @@ class Experiment(Settings):
     def counts(self) -> list[Count]:
         """What uploads of each method tell by counting: of one client, or of a sum.
 
-        Unknowns are counted where they are free: inputs of a law with a density, errors as they
-        are, and features that are nowhere 0.
+        Unknowns are counted where they are free: inputs of a law with a density in each round, and
+        errors as they are.
         """
         privacy = self.privacy or Privacy()
         members = privacy.fewest(self.cohort) if privacy.masks else 1
         lags = {(name, lag) for name, lag in contract.origins(self.stream) if lag is not None}
         fresh = sum(lag == 0 for _, lag in lags)
-        free = about(self.stream).input_law(Seeds(0), np.arange(1)) and not privacy.clip_error
+        stream, clips = about(self.stream), privacy.clip_error or privacy.clip_change
+        free = stream.input_law(Seeds(0), np.arange(1)) and not (clips or stream.gaps)
         counts: dict[int, Count] = {}
         for places, part in self.parts():
             dense = not part.learner.featured or part.features.name in feature_table.LONGEST
-            new = 1 + fresh if free and dense else 0
+            ours = all(plugins.is_ours(type(each)) for each in (part.learner, *part.methods))
+            new = 1 + fresh if free and dense and ours else 0
             for j, method in zip(places, part.start(part.task(0, live=True)), strict=True):
-                shared = int(exchanged(method, up=True).shape[-1])
+                shared = exchanged(method, up=True).shape[-1]
                 counts[j] = Count(shared, members, new, len(lags) - fresh)
         return [counts[j] for j in range(len(self.methods))]
 

@@ -151,6 +151,14 @@ def test_sums_determine_as_many_samples_as_the_counting_rule_says(setting, monke
     assert (first is not None and rounds >= first) == share
 
 
+def test_a_sum_over_many_who_have_no_sample_is_read(monkeypatch):
+    monkeypatch.setattr(Reader, "_solve", lambda reader: None)
+    rare = {"clients": 20, "cohort": 20, "stream": paper.Options(rate=(0.05, 0.05))}
+    found = audited(psofed.Options(5, "coordinated"), 15, privacy=Privacy(masks=True), **rare)
+    assert found.samples == 5
+    assert (found.determined, found.gauge) == (1, "determined")
+
+
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():
     """Four samples of five numbers each are in 200 sums: masks need a cohort, or partial sharing."""
     masked = audited(onlinefed.Options(), rounds=4, cohort=4, privacy=Privacy(masks=True))

@@ -10,6 +10,7 @@ from helpers.command import call
 from helpers.stage import Stage
 from psofed import Experiment, Features, Privacy, PSOFed
 from psofed.cli.laws.drivers import small
+from psofed.federation.learners import lms
 from psofed.fleet.protocol.member import Member
 from psofed.report.runs import promise
 from psofed.streams import function, paper, table
@@ -18,6 +19,10 @@ from psofed.streams.data.columns import Columns
 COLUMNS = Columns("y", ("t",), inputs=("a",))
 TABLE = table.Options(COLUMNS, dict.fromkeys("ay", (0, 1)), tuple(map(str, range(20))))
 CLIENT = Privacy(epsilon=2.0, level="client", uploads=4)
+
+
+class Own(lms.Options):
+    """It may learn by the sign of an error alone."""
 
 
 def digits(client, count):
@@ -73,9 +78,10 @@ def test_a_run_says_what_it_promises_and_to_whom():
 
 @pytest.mark.parametrize("changes", [
     {"stream": TABLE}, {"features": Features("gaussian")},
-    {"privacy": Privacy(masks=True, clip_error=0.1)},
+    *({"privacy": Privacy(masks=True, **{f"clip_{what}": 0.1})} for what in ("error", "change")),
     {"stream": function.Options(paper.f, taps=4, inputs=digits)},
-], ids=["table", "bumps", "clipped", "own inputs"])  # fmt: skip
+    {"stream": paper.Options(rate=(0.05, 0.1))}, {"learner": Own()},
+], ids=["table", "bumps", "clipped", "scaled", "own inputs", "gaps", "own learner"])  # fmt: skip
 def test_what_can_be_tried_is_never_called_closed(changes):
     """A quarter of what counting needs, but unknowns that take few values are no unknowns."""
     methods, privacy = (PSOFed(1, "coordinated"),), Privacy(masks=True)

@@ -203,6 +203,9 @@ def test_who_has_learned_nothing_new_is_in_no_sum(shared):
     frame, idle = table.server.frames()[cohort[1]], table.members[cohort[1]]
     for again in (idle, idle, table.member(cohort[1])):
         assert "no sample was learned" in again.take(frame)[1]
+    measured(cohort[1])
+    table.ask()  # once more
+    assert table.server.missing == cohort[2:]
     assert table.close().void == FEW
     measured(*cohort[:4])
     table.members[cohort[0]].save()

@@ -148,6 +148,8 @@ def _first(reader: Reader, learned: Collection[Slot]) -> tuple[list[Slot], Any]:
         assert rows is not None
         some = rows[rows.until <= n]
         slots = [slot for slot in reader.slots if slot[1] <= n and slot in learned]
+        if not slots:
+            continue
         held = some.holding(*np.array(slots).T).any(axis=0)
         slots = [slots[i] for i in np.flatnonzero(held)]
         if len(reader.names(slots)) + len(slots) > RANKED:

@@ -238,8 +238,7 @@ class Count:
         most, numbers = self.members * self.new, f"{self.shared} number{'s' * (self.shared > 1)}"
         found = f"a sum of {numbers} over {self.members} clients is"
         if not self.new:
-            few = "values of few digits, laws of your own and clipped errors can be tried"
-            return f"{found} not known to be closed: {few}"
+            return f"{found} not known to be closed: few digits, own laws, clips or gaps tell more"
         verdict = "closed" if self.closed else f"not closed ({most // 4} would be)"
         if self.rounds is not None:
             verdict = f"open after {self.rounds} round{'s in a row' if self.rounds > 1 else ''}"

@@ -77,6 +77,11 @@ class Client:
         return self.position - unlearned
 
     @property
+    def _news(self) -> int | None:
+        """The same for masks; None: on the lockstep clock each round has its sample."""
+        return None if self.source else self.learned
+
+    @property
     def model(self) -> Array | None:
         """w_k, by which it answers questions; None if it has none."""
         try:
@@ -99,7 +104,7 @@ class Client:
         if self._last is not None and self._last[0] == n:
             return self._last[1]
         if self.masking is not None:
-            self.masking.check(n, begin)
+            self.masking.check(n, begin, self._news)
         if n < self.last_round or (self.source and n < self.position):
             found = f"round {n} is over: client {self.k} is at sample {self.position}"
             raise RefusedError("late", found)
@@ -107,8 +112,7 @@ class Client:
         upload = self._exchange(n, message, begin)
         if self.masking is not None:
             self.masking.hear(n, invitation)
-            learned = None if self.source else self.learned
-            upload = self.masking.hidden(upload, n, learned)
+            upload = self.masking.hidden(upload, n, self._news)
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
         self._last = (n, answer)

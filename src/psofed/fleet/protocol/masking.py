@@ -27,6 +27,7 @@ Uploads = dict[int, Array | None]  # by row; None: its client sent no values
 HASH = 32  # bytes of a hash of what came down
 FEW = "too few have answered for a sum"
 ALONE = "not all who answered have revealed what the sum needs"
+OLD = "no sample was learned since the last answer"
 GARBAGE = "the masks do not cancel: somebody has other keys, or revealed wrong seeds"
 
 
@@ -50,13 +51,15 @@ class Masking:
             raise RefusedError("stranger", why)
         return found
 
-    def check(self, n: int, begin: bool) -> None:
-        """Refuse what would make sums easier to read: other members, or a model that is known."""
+    def check(self, n: int, begin: bool, learned: int | None) -> None:
+        """Refuse what makes sums easier to read: other members, known models, nothing new."""
         self.cohort(n)
         if n == self.silent[0]:
             self._refuse(*self.silent)
         if begin:
             raise RefusedError("kind", f"round {n}: with masks nobody starts over")
+        if learned is not None and learned <= self.told:
+            raise RefusedError("masks", f"round {n}: {OLD}, so nothing is sent")
 
     def hear(self, n: int, invitation: bytes) -> None:
         """All members get the same bytes; masks of those who did not do not cancel."""
@@ -76,7 +79,7 @@ class Masking:
             self._refuse(n, "a value of the model is beyond [privacy] range")
         if learned is not None:
             if learned <= self.told:
-                self._refuse(n, "no sample was learned since the last answer")
+                self._refuse(n, OLD)
             self.told = learned
         return self.pairs.hidden(upload, self.cohort(n), n, self.down)
 

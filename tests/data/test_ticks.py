@@ -108,3 +108,11 @@ def test_an_hour_of_1_to_24_beside_a_date_is_when_it_ends(days, hours):
     read = Clock(("day", "hour"))
     found = read(Batch("", (2, 3), {"day": days, "hour": hours}), Missing(()))
     assert found.tolist() == [1709251200.0, 1709254800.0]
+
+
+def test_quarters_and_other_periods_are_times():
+    for freq, tick in ("Q", "3 months"), ("M", "1 month"), ("D", "86400 s"):
+        time = pandas.period_range("1990-01", periods=80, freq=freq)
+        for given in (time, time.astype(str), time.astype(str).str.replace("Q", "-Q")):
+            table = dated(given)
+            assert (str(table.ticks), table.rounds) == (tick, 80)

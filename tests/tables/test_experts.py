@@ -34,6 +34,7 @@ from psofed.tables.plan import Plan
 pd = Extra("pandas")
 CLIENTS, ROUNDS = 3, 2000
 DIM, TAPS = 12, 2
+QUARTERS = [f"quarter {i}" for i in range(4)]  # of the part for choosing
 
 
 def drawn(seed=0, silence=True):
@@ -86,10 +87,10 @@ def played(table, plan):
 
         def play(self, lot, span):
             found = super().play(lot, span)
-            for part in found:
+            for part in ("prequential", *span.overlap(lot.first, len(lot.y))):
                 shape = (span.stop, rounds.clients)
                 names = self.online if part == "prequential" else self.still
-                guesses = {"mix": found[part]["global"]}
+                guesses = {"mix": found[part]["global"]} if part in found else {}
                 heard = np.moveaxis(self._guesses(part, names), -1, 0)
                 guesses |= dict(zip(names, heard, strict=True))
                 for name, values in guesses.items():
@@ -190,13 +191,19 @@ def test_no_label_is_used_before_it_is_known(tmp_path, delay, use, part):
 
 def trusted(done, y):
     """The weights of the saved model: best for all that frozen models said of labels by now."""
-    delay, still = done.plan.label_delay, done.mix.still
-    p, labels = [], []
-    for part, (begin, end) in done.span.parts.items():
-        guesses = np.stack([done.said[part, name] for name in still], axis=-1)[begin : end - delay]
-        known = np.isfinite(y.T[begin : end - delay])
-        p.append(guesses[known])
-        labels.append(y.T[begin : end - delay][known])
+    return best_for(done, y, [*QUARTERS, "frozen"])
+
+
+def best_for(done, y, parts):
+    """The weights that would have been best in these parts, with labels that are known by then."""
+    span, still, p, labels = done.span, done.mix.still, [], []
+    for part in (part for part in parts if (part, OWN) in done.said):  # else all were silent
+        begin, end = span.freezes[part]
+        stop = span.stop if part == "frozen" else span.frozen
+        here = slice(begin, min(end, stop - done.plan.label_delay))
+        guesses, known = [done.said[part, name] for name in still], np.isfinite(y.T[here])
+        p.append(np.stack(guesses, axis=-1)[here][known])
+        labels.append(y.T[here][known])
     p, labels = np.concatenate(p), np.concatenate(labels)
     return dict(zip(still, best_of_both(still, p, labels), strict=True))
 
@@ -280,14 +287,10 @@ def test_the_part_that_was_not_used_for_any_choice_is_predicted_with_weights_of_
     x, y = drawn(silence=False)
     table = table_of(tmp_path, x, y)
     done = played(table, plan_of(table, 3))
-    begin, end = done.span.parts["choice"]
-    names = done.mix.still
-    p = np.stack([done.said["choice", name] for name in names], axis=-1)[begin : end - 3]
-    known = np.isfinite(y.T[begin : end - 3])
-    a = best_of_both(names, p[known], y.T[begin : end - 3][known])
-    np.testing.assert_allclose(done.mix.weights["frozen"], a, atol=1e-6)
+    a = best_for(done, y, QUARTERS)
+    np.testing.assert_allclose(done.mix.weights["frozen"], list(a.values()), atol=1e-6)
     late = slice(done.span.frozen, None)
-    wanted = sum(weight * done.said["frozen", n][late] for n, weight in zip(names, a, strict=True))
+    wanted = sum(weight * done.said["frozen", name][late] for name, weight in a.items())
     np.testing.assert_allclose(done.said["frozen", "mix"][late], wanted, atol=1e-6)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.tables.gains import gain, gains
+from psofed.tables.gains import gains
 from psofed.tables.scores import APART, FEWEST, FINEST, Score, block_marks
 
 
@@ -19,6 +19,10 @@ def test_blocks_cover_all_rounds_once_and_are_whole_days_where_there_are_enough(
     assert min(FEWEST, length) <= len(marks) <= FINEST
     if per_day == 24.0 and length >= 20 * 24:
         assert (np.diff(marks[:-1], prepend=first) % 24 == 0).all()
+
+
+def gain(new, old):
+    return gains(new[:, None], old[:, None])[0]
 
 
 def noise(g, theta, shape):

@@ -18,7 +18,7 @@ from psofed.report.page import Page
 from psofed.report.page import render as render_page
 from psofed.tables import plan as plans
 from psofed.tables.advice import Advice, Choice, in_hindsight
-from psofed.tables.gains import Gain, gain
+from psofed.tables.gains import Gain
 
 CLIENTS = 100  # that a page lists; advice.json has all
 ALONE = "what each device has alone"
@@ -58,9 +58,9 @@ def words(advice: Advice) -> list[str]:
         lines.append(f"The wanted error of {wanted:.3g} is not reached.")
     if better is not None:
         lines.append(
-            f"On the last rounds {better.title} was better{_lead(better, chosen)}:"
-            f" {ratio(better.error)} with {better.bytes:,.0f} bytes; on the earlier ones, by which"
-            f" candidates are chosen, it had {ratio(better.chosen)} against {ratio(chosen.chosen)}."
+            f"On the last rounds {better.title} was better: {ratio(better.error)} with"
+            f" {better.bytes:,.0f} bytes; on the earlier ones, by which candidates are chosen, it"
+            f" had {ratio(better.chosen)} against {ratio(chosen.chosen)}."
         )
     return [line for line in lines if line]
 
@@ -93,13 +93,6 @@ def _gain(advice: Advice, chosen: Choice) -> str:
     counts = ", ".join(f"{count} {word}" for word, count in sorted(found.counts.items()))
     who = f"; by client: {counts}" if len(found.clients) > 1 else ""
     return f"Sharing {verb} the error, {pair}: by {interval(found.gain)}{who}."
-
-
-def _lead(better: Choice, chosen: Choice) -> str:
-    if better.blocks is None or chosen.blocks is None:
-        return ""
-    lead = gain(better.blocks.sum(axis=1), chosen.blocks.sum(axis=1))
-    return f" by {interval(lead)}" if lead.known else ""
 
 
 def interval(gain: Gain) -> str:

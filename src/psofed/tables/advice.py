@@ -28,7 +28,7 @@ from psofed.streams.data.ticks import UNITS
 from psofed.tables import backtest, fitting
 from psofed.tables.experts import Mixture
 from psofed.tables.fitting import Counting, silent
-from psofed.tables.gains import Gain, gain, gains
+from psofed.tables.gains import Gain, gains
 from psofed.tables.plan import Plan, Span
 from psofed.tables.scores import Kind, Score, Scores
 
@@ -201,7 +201,8 @@ def weigh(clients: list[str], choices: list[Choice], chosen: Choice | None) -> E
     by_client = zip(clients, gains(new, old), strict=True) if new.shape[1] == len(clients) else ()
     # A client without samples in the last part has no gain.
     known = tuple((name, gain) for name, gain in by_client if gain.known)
-    return Evidence(sharing, silent, gain(new.sum(axis=1), old.sum(axis=1)), known)
+    (whole,) = gains(*(each.sum(axis=1, keepdims=True) for each in (new, old)))
+    return Evidence(sharing, silent, whole, known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,7 +135,7 @@ class _Backtest:
         for contender, guesses in zip(self.contenders, made, strict=True):
             score = contender.score
             for part, models in guesses.items():
-                if not parts[part].any() and part != "prequential":
+                if part not in parts or not (parts[part].any() or part == "prequential"):
                     continue
                 for model, guess in models.items():
                     squares = score.add(part, model, np.where(parts[part], y - guess, 0))

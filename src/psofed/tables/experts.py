@@ -42,7 +42,7 @@ class Repeat(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """The same in all parts."""
         label = lot.older[..., self.which]
-        self.answers = {part: {"global": label} for part in ("prequential", *span.parts)}
+        self.answers = {part: {"global": label} for part in ("prequential", *span.freezes)}
         return self.answers
 
 
@@ -76,7 +76,7 @@ class Regression(Contender):
                  for part in ("prequential", *parts)}  # fmt: skip
         for begin, end in span.cuts(lot.first, len(lot.y)):
             for part in parts:
-                if begin >= span.parts[part][0] and part not in self.frozen:
+                if begin >= span.freezes[part][0] and part not in self.frozen:
                     self.frozen[part] = self.models.frozen()
             here = slice(begin - lot.first, end - lot.first)
             self._some(lot.part(begin, end), {part: each[here] for part, each in found.items()})
@@ -181,15 +181,17 @@ class Mixture(Contender):
         answers = []
         for begin, end in span.cuts(lot.first, len(lot.y)):
             # Weights of a part are chosen before any label of it is learned.
-            for part in parts:
-                if begin >= span.parts[part][0] and part not in self.weights:
+            for part, (start, _) in span.parts.items():
+                if begin >= start and part not in self.weights:
                     self.weights[part] = self.trust()
             some, here = lot.part(begin, end), slice(begin - lot.first, end - lot.first)
             answers.append(self.mixer.follow(online[here], some.y))
             for part, guesses in still.items():
-                self._weigh(part, some, guesses[here], *span.parts[part])
+                if part != "choice":  # its quarters instead
+                    self._weigh(part, some, guesses[here], span)
         self.answers = {"prequential": {"global": np.concatenate(answers)}}
-        self.answers |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
+        shown = {part: p @ self.weights[part] for part, p in still.items() if part in span.parts}
+        self.answers |= {part: {"global": answers} for part, answers in shown.items()}
         return self.answers
 
     def _guesses(self, part: str, names: Sequence[str]) -> Array:
@@ -214,10 +216,11 @@ class Mixture(Contender):
         taps = self.free.line.models.taps
         return mixing.cold_start(guesses, count, self.player.start.any(axis=1), taps)
 
-    def _weigh(self, part: str, lot: Lot, guesses: Array, begin: int, end: int) -> None:
+    def _weigh(self, part: str, lot: Lot, guesses: Array, span: Span) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""
-        n = lot.first + np.arange(len(lot.truth))
-        here = ((n >= begin) & (n < end - self.delay))[:, None] & np.isfinite(lot.truth)
+        (begin, end), n = span.freezes[part], lot.first + np.arange(len(lot.truth))
+        known = min(end, (span.stop if part == "frozen" else span.frozen) - self.delay)
+        here = ((n >= begin) & (n < known))[:, None] & np.isfinite(lot.truth)
         y = lot.truth[here].astype(np.float64)
         rows = np.column_stack([guesses[here], y, np.ones(len(y))])
         self.sums[part] = self.sums.get(part, 0.0) + rows.T @ rows
@@ -248,7 +251,8 @@ class Mixture(Contender):
         That is the mean of the part before. The weights know the last part, the models do not.
         """
         none = np.full((len(self.still) + 2,) * 2, np.nan)
-        before, last = (self.sums.get(part, none) for part in ("choice", "frozen"))
+        last = self.sums.get("frozen", none)
+        before = sum(self.sums.values(), np.zeros_like(none)) - last  # of the quarters
         gaps = np.zeros((2, len(last)))
         gaps[:, -2], gaps[0, :-2] = -1, self.trust()
         with np.errstate(divide="ignore", invalid="ignore"):  # none, or all alike

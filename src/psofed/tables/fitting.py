@@ -260,8 +260,9 @@ def spans(table: Table, plan: Plan) -> Span:
 def sampled(table: Table, plan: Plan, span: Span) -> Rounds:
     """The samples of a table, scaled as its warm-up says; all of it, if every range is given."""
     stop = span.first or table.rounds
-    limits = recipes.usual(table, stop) if plan.limited else None
-    return Rounds(table, recipes.learn(table, stop, limits), limits=limits)
+    limits, limited = recipes.usual(table, stop), plan.limited
+    recipe = recipes.learn(table, stop, limits if limited else None)
+    return Rounds(table, recipe, limits=limits, limited=limited)
 
 
 def draw(plan: Plan, recipe: Recipe) -> Cosines:

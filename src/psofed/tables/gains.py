@@ -45,13 +45,10 @@ class Gain:
 UNKNOWN = Gain(float("nan"), float("nan"), float("nan"))
 
 
-def gain(new: Array, old: Array) -> Gain:
-    """By how much the error falls, from block sums [B] of squared errors of both models."""
-    return gains(new[:, None], old[:, None])[0]
-
-
 def gains(new: Array, old: Array) -> list[Gain]:
-    """The same for each column of [B, K]; blocks are joined alike for all of them.
+    """By how much errors fall, from block sums [B, K] of squares of both models, for each k.
+
+    Blocks are joined alike for all of them.
 
     With the sums over blocks A of the new and B of the old model, ratio r = A / B. The log of r has
     the standard error sqrt(n / (n - 1) sum_b d_b^2) / A, with d_b = a_b - r b_b, if blocks are

@@ -60,13 +60,21 @@ class Span:
         last = {"frozen": (self.frozen, self.stop)}
         return last if self.choice is None else {"choice": (self.choice, self.frozen)} | last
 
+    @property
+    def freezes(self) -> dict[str, tuple[int, int]]:
+        """These parts, and quarters of that for choosing, whose models say whom to trust."""
+        if self.choice is None:
+            return self.parts
+        ends = np.linspace(self.choice, self.frozen, 5).astype(int).tolist()
+        return self.parts | {f"quarter {i}": pair for i, pair in enumerate(pairwise(ends))}
+
     def overlap(self, first: int, count: int) -> list[str]:
-        """The parts to which some of the rounds first.. belong, or which have begun by then."""
-        return [p for p, (a, b) in self.parts.items() if first < b and a < first + count]
+        """To which of `freezes` some of the rounds first.. belong, or which have begun by then."""
+        return [p for p, (a, b) in self.freezes.items() if first < b and a < first + count]
 
     def cuts(self, first: int, count: int, more: Iterable[int] = ()) -> Iterable[tuple[int, int]]:
         """Rounds first.. in pieces, such that no part, and none of `more`, begins within one."""
-        begins = (*(begin for begin, _ in self.parts.values()), *more)
+        begins = (*(begin for begin, _ in self.freezes.values()), *more)
         inside = {begin for begin in begins if first < begin < first + count}
         return pairwise(sorted({first, first + count, *inside}))
 

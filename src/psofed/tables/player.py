@@ -184,7 +184,7 @@ class Player(Contender):
 
     def _freeze(self, n: int, span: Span) -> None:
         """Keep the models as they are when a part begins, or continues after a gap."""
-        for part, (start, _) in span.parts.items():
+        for part, (start, _) in span.freezes.items():
             if n >= start and part not in self.frozen:
                 own = {} if self.own is None else {"own": self.own.copy()}
                 self.frozen[part] = {"global": self.shared.copy()} | own

@@ -189,7 +189,7 @@ class Batch:
 
 def show(cell: Any) -> str:
     """A cell in a form that is safe to print."""
-    text = ascii(cell)
+    text = ascii(cell.item() if isinstance(cell, np.generic) else cell)
     return text if len(text) < 40 else text[:36] + "..."
 
 

@@ -28,6 +28,7 @@ from psofed.streams.data.times import ISO
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
 FARTHEST_LABEL = 1e3  # and older labels here: they may go far, and come back as predictions
+NEXT = 1.0  # a value so near to the client's last one is no jump
 WIDER = 2.0  # a value between the limit and so many times it moves it there: inputs may grow
 SEVERAL = 10  # values have to be beyond the limit before
 BEYOND = 10  # quartile ranges from the median: what is farther cannot be
@@ -262,6 +263,7 @@ class Past:
     y: Array = field(default_factory=lambda: np.empty(0))
     far: Array = field(default_factory=lambda: np.empty(0))  # where the next values are clipped
     beyond: Array = field(default_factory=lambda: np.empty(0))  # values beyond, since that moved
+    good: Array = field(default_factory=lambda: np.empty(0))  # the last values that were not
     rows: int = 0  # so far
     cut: Array = field(default_factory=lambda: np.empty(0))  # which numbers of the last rows were
     jumps: Array = field(default_factory=lambda: np.empty(0))  # which of these are far beyond
@@ -282,26 +284,31 @@ class Past:
     def limits(self, values: Array, first: Array) -> Array:
         """Where scaled numbers are clipped, row by row: a grown input goes on, a broken one jumps.
 
-        Where more than a few values were beyond the limit since it last moved, one that is not
-        beyond twice the limit doubles it for those after it.
+        One beyond the limit doubles it: at once if it is next to the last one that was not beyond;
+        for those after it where more than a few were beyond since it moved, but this not by twice.
         """
         far = self.far.copy() if self.far.size else first.copy()
         beyond = self.beyond.copy() if self.beyond.size else np.zeros(len(far), np.int64)
-        size, found = np.abs(values), far[None]
+        known = self.good if self.good.size else np.full(len(far), np.nan)
+        found, good = far[None], forward(np.vstack([known, values]))[-1]
         few = np.maximum(FEW * (self.rows + 1 + np.arange(len(values))), SEVERAL)
-        for j in np.flatnonzero((size > far).any(axis=0)):
-            begin, found = 0, np.array(np.broadcast_to(found, values.shape))
+        for j in np.flatnonzero((np.abs(values) > far).any(axis=0)):
+            begin, found, good[j] = 0, np.array(np.broadcast_to(found, values.shape)), known[j]
             while True:
-                rest = size[begin:, j]
-                count = beyond[j] + np.cumsum(rest > far[j])
-                near = (rest > far[j]) & (rest <= WIDER * far[j]) & (count > few[begin:])
-                if not near.any() or WIDER * far[j] > FARTHEST_LABEL:
-                    beyond[j] = count[-1] if len(count) else beyond[j]
+                rest = values[begin:, j]
+                out = np.abs(rest) > far[j]
+                count = beyond[j] + np.cumsum(out)
+                before = forward(np.append(good[j], np.where(out, np.nan, rest))[:, None])[:, 0]
+                grows = out & (np.abs(rest - before[:-1]) <= NEXT)
+                near = out & (np.abs(rest) <= WIDER * far[j]) & (count > few[begin:])
+                if not (grows | near).any() or WIDER * far[j] > FARTHEST_LABEL:
+                    beyond[j], good[j] = np.append(beyond[j], count)[-1], before[-1]
                     break
-                begin += int(near.argmax()) + 1
+                i = int((grows | near).argmax())
+                begin, good[j] = begin + i + (not grows[i]), before[i]
                 far[j], beyond[j] = WIDER * far[j], 0
                 found[begin:, j] = far[j]
-        self.far, self.beyond, self.rows = far, beyond, self.rows + len(values)
+        self.far, self.beyond, self.good, self.rows = far, beyond, good, self.rows + len(values)
         return found
 
     def label(self, tick: int, y: float) -> None:

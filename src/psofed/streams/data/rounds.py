@@ -20,6 +20,7 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 MOST_ROUNDS = 256  # in a block
 NUMBERS = 4_000_000  # of inputs in a block
 MOST = 0.1  # of the rows that may be lost
+DOUBTFUL = 0.03  # of the labels may be wrong; more are how they are
 FEWEST = 10  # rows with which a client cannot be judged
 CROWDED = "in the tick of an earlier row"
 WORDS = ("sensor", "station", "device", "client", "node", "site", "id", "name")
@@ -42,15 +43,16 @@ class Block:
 class Rounds:
     """The samples of a table, block by block, as a recipe says.
 
-    Numbers beyond the `limits` [low or high, target and numbers] are missing. What is counted is of
-    the last pass.
+    Numbers beyond the `limits` [low or high, target and numbers] are missing if the rounds are
+    `limited`; labels beyond are counted. What is counted is of the last pass.
     """
 
     def __init__(
         self, table: Table, recipe: Recipe, start: float | None = None, dtype: Any = np.float32,
-        limits: Array | None = None,
+        limits: Array | None = None, limited: bool = False,
     ) -> None:  # fmt: skip
-        self.table, self.recipe, self.dtype, self.limits = table, recipe, dtype, limits
+        self.table, self.recipe, self.dtype = table, recipe, dtype
+        self.limits, self.limited = limits, limited
         self.ticks = table.ticks if start is None else replace(table.ticks, start=start)
         self.positions = [
             _positions(codes.known, recipe.hot[name]) for name, codes in table.categories.items()
@@ -78,7 +80,7 @@ class Rounds:
         if self.limits is not None:
             low, high = self.limits
             wrong = (values < low) | (values > high)
-            values[wrong] = np.nan
+            values[wrong & self.limited] = np.nan
             self.beyond += wrong.sum(axis=0)
         self.clipped[0] += np.count_nonzero((values[:, 0] < least) | (values[:, 0] > most))
         texts = zip(self.strange, rows[:, 2 + c :].T, self.positions, strict=True)
@@ -103,10 +105,12 @@ class Rounds:
         """Values that were not taken as they are, by column; a line for each reason."""
         names, lines = (self.table.columns.target, *self.table.numeric), []
         beyond = [f"{n:,} of {name!r}" for name, n in zip(names, self.beyond, strict=True) if n]
-        if beyond:
-            lines.append(
-                f"taken as missing, being far outside the usual range: {', '.join(beyond)}"
-            )
+        far = "far outside the usual range"
+        if beyond and self.limited:
+            lines.append(f"taken as missing, being {far}: {', '.join(beyond)}")
+        elif 0 < self.beyond[0] <= DOUBTFUL * self.taken:
+            lines.append(f"{LOUD}{beyond[0]} are {far}, and learned: if they are wrong, give"
+                         " --set check=outliers")  # fmt: skip
         for name, count, (low, high) in zip(names, self.clipped, self.recipe.reach.T, strict=True):
             if count:
                 lines.append(

@@ -256,6 +256,8 @@ def _cells(column: Any) -> Any:
         return column.to_list()
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert(None)  # in UTC
+    if hasattr(column.dtype, "freq"):  # periods
+        column = column.dt.to_timestamp()
     if column.dtype.kind == "M":
         return column.to_numpy("datetime64[us]")
     if column.dtype.kind not in "fiu":

@@ -41,6 +41,7 @@ LAST = re.compile(
     r"(?:(?<=[ T,])|^)24(?=:00(?::00(?:\.0+)?)?(?:$|[ Z+-]))|(?<=\d[ T])24$"
     r"|(?<=^\d{8})24(?=(?:00){0,2}$)"
 )
+QUARTER = re.compile(r"^(\d{4})[ -]?Q([1-4])$")  # which is its first month
 SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
 
 
@@ -132,7 +133,7 @@ class Clock:
                 raise self._wrong(batch, 0, found, right)
             return
         self.calendar = True
-        texts = [c.strip() for c in cells if isinstance(c, str)]
+        texts = [_text(c) for c in cells if isinstance(c, str)]
         try:
             self.format = form_of(texts, self.hint) if texts else ISO
         except InputError as error:
@@ -161,7 +162,7 @@ class Clock:
         if self.format in SINCE_1970 and is_number(cell):
             time = _float(cell) / SINCE_1970[self.format]
         else:
-            text = _digits(cell) if self.format in COMPACT.values() else str(cell).strip()
+            text = _digits(cell) if self.format in COMPACT.values() else _text(cell)
             time = self._zoned(self._parsed(text))
         return self._keep(cell, time) if isinstance(cell, str) else time
 
@@ -302,6 +303,10 @@ def _digits(cell: Any) -> str:
     """A whole number as its digits, whatever its type."""
     text = str(cell).strip()
     return text.removesuffix(".0") if isinstance(cell, float) else text
+
+
+def _text(cell: Any) -> str:
+    return QUARTER.sub(lambda q: f"{q[1]}-{3 * int(q[2]) - 2:02}", str(cell).strip())
 
 
 def _midnight(text: str) -> str:

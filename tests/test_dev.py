@@ -1,7 +1,5 @@
 """dev.py says what it does."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The notebooks of the documents run, and progress is seen where somebody looks."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

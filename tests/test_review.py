@@ -1,7 +1,5 @@
 """The repository keeps the habits of Scientific Python, but for the listed ones."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import tomllib

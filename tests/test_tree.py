@@ -1,7 +1,5 @@
 """The tree keeps its laws: one name for each class, small tests, layers that are written down."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The wheel, installed in an environment of its own and used from a folder outside the clone."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Every attack and every defence obeys every rule of its contract, in every executor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

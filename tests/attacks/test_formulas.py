@@ -1,7 +1,5 @@
 """Every attack is its formula: written again in plain loops, in double precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Attack and defence in results, sweeps and comparisons: said, swept, and reasons for who is out."""
 
-from __future__ import annotations
-
 import json
 import re
 

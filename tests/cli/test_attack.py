@@ -1,7 +1,5 @@
 """Attacks as people type them: `psofed study attack`, and in the file of another command."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

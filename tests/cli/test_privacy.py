@@ -1,7 +1,5 @@
 """`psofed study privacy`, as people type it: files and tables."""
 
-from __future__ import annotations
-
 import json
 import re
 

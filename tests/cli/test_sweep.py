@@ -1,7 +1,5 @@
 """`psofed study sweep`, as people type it."""
 
-from __future__ import annotations
-
 import csv
 import json
 

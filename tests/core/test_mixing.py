@@ -1,7 +1,5 @@
 """The mix of models: weights, regret, late labels, and its compiled form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

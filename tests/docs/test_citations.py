@@ -1,7 +1,5 @@
 """Every rule of the protocol that a docstring cites is on its page, and the other way round."""
 
-from __future__ import annotations
-
 import re
 
 from helpers import ROOT

@@ -1,7 +1,5 @@
 """Every command and every piece of code in the documents is run, or says why it is not."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

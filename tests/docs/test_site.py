@@ -1,8 +1,6 @@
 """The documentation site: it builds without a warning, all of its links lead somewhere, and it
 opens without a network."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit

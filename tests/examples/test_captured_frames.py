@@ -1,7 +1,5 @@
 """Frames that were captured at a broker."""
 
-from __future__ import annotations
-
 import sys
 
 import captured_frames

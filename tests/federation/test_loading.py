@@ -1,7 +1,5 @@
 """Modules from outside the package: found, told apart, named when they fail, sent to workers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The time left, on made-up jobs: no clock, only times; and the work that processes report."""
 
-from __future__ import annotations
-
 import io
 import sys
 import types

@@ -1,7 +1,5 @@
 """A device in C, as a process on this machine or in an emulated board: commands in, answers out."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

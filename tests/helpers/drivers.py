@@ -1,7 +1,5 @@
 """Every other way to drive rounds: as a table, deployed with frames, records and restarts, live."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Texts from outside that would like to be code."""
 
-from __future__ import annotations
-
 HOSTILE = [
     "</script><script>window.hacked = 1</script>",
     "<img src=x onerror='window.hacked = 1'>",

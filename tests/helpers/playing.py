@@ -1,7 +1,5 @@
 """The playground's settings and controls, from outside its page."""
 
-from __future__ import annotations
-
 import json
 import time
 from urllib.parse import urlencode

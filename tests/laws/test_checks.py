@@ -1,7 +1,5 @@
 """`psofed check`: what is right passes, and each mistake is noticed by its rule."""
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 
 import pytest

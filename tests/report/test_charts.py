@@ -1,7 +1,5 @@
 """Pages in a real browser: charts, and texts from outside that would like to be code."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

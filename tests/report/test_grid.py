@@ -1,7 +1,5 @@
 """Tables within a width: nothing is cut, and what is left out is said."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Figures for papers and notebooks: axes of one's own, legends, levels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

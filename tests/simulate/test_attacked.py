@@ -1,7 +1,5 @@
 """Attacks and defences in simulations of several runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

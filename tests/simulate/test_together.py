@@ -1,7 +1,5 @@
 """Several Monte-Carlo runs in one computation: each has the numbers that it has alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

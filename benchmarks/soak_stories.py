@@ -273,6 +273,20 @@ def wiped(scene: Scene, who: str) -> Story:
     yield scene.answers(who)
 
 
+def wiped_unseen(scene: Scene, who: str) -> Story:
+    """The same while the server is off: what it hears of it first is an answer."""
+    for one in ("server", who):
+        scene.fleet.kill(one)
+    wipe(scene.fleet.folder / who)
+    connected = scene.said(who, "connected to")
+    scene.fleet.start(who)
+    yield connected
+    named = scene.said("server", "without state: client ", who)
+    scene.fleet.start("server")
+    yield named
+    yield scene.answers(who)
+
+
 def damaged(scene: Scene, who: str) -> Story:
     """Both records are damaged: a stop with code 3, or a new beginning."""
     scene.fleet.kill(who)
@@ -346,7 +360,7 @@ SCRIPT: list[tuple[float, Callable[..., Story], int | None]] = [
     (15, bad, 5), (15, unread, 6), (75, wiped, 3), (75, damaged, 4), (75, again, 5),
     (75, backwards, 6), (120, full_disk, 7), (120, ended, 8), (120, two, 9), (120, fast, 2),
     (165, unread_server, None), (205, broker_off, None), (247, server_killed, None),
-    (254, server_killed, None), (261, server_killed, None), (275, all_silent, None),
+    (254, server_killed, None), (261, wiped_unseen, 0), (275, all_silent, None),
 ]  # fmt: skip
 
 

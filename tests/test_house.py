@@ -65,7 +65,10 @@ RAISED = {  # capability: modules, lines
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": (2, 358),
     "masked sums count only who has learned, and devices are told what sums tell": (0, 32),
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": (0, 181),
-    "labels that may be wrong are named; quarters and periods are times; trends are followed": (0, 22),
+    "labels that may be wrong are named; quarters and periods are times; trends are followed": (
+        0,
+        22,
+    ),
 }
 
 

@@ -76,8 +76,7 @@ class Curves:
         if self.global_mse is None:
             return []
         late = self.rounds >= self.rounds[-1] * (1 - STEADY_SHARE)
-        found: list[float] = to_db(self.global_mse[:, late].mean(axis=1)).tolist()
-        return found
+        return to_db(self.global_mse[:, late].mean(axis=1)).tolist()
 
     @property
     def stderr_db(self) -> Array:

@@ -7,6 +7,7 @@ from unittest import mock
 import click
 import pytest
 
+from helpers.runs import LIVE
 from psofed.cli.verbs import cli, deploy, study
 
 CONTEXT = click.Context(cli)
@@ -57,3 +58,13 @@ def test_tab_completes_commands_and_options(process):
     assert process(env=os.environ | words).stdout.split() == ["plain,reproduce"]
     words |= {"COMP_CWORD": "2", "COMP_WORDS": "psofed deploy re"}
     assert process(env=os.environ | words).stdout.split() == ["plain,restore"]
+
+
+def test_options_have_their_own_names_in_the_environment(psofed, monkeypatch, tmp_path):
+    (tmp_path / "run.toml").write_text(LIVE)
+    known = {"ID": "attic", "SET": "rate=2 qos=7", "STATE": "s", "BROKER": "mqtt://127.0.0.1:1"}
+    for name, value in known.items():
+        monkeypatch.setenv(f"PSOFED_DEPLOY_CLIENT_{name}", value)
+    assert "--set qos is 7" in psofed("deploy", "client", "run.toml").stderr
+    monkeypatch.delenv("PSOFED_DEPLOY_CLIENT_SET")
+    assert "--id is 'attic'; use 0 to 2" in psofed("deploy", "client", "run.toml").stderr

@@ -58,8 +58,10 @@ def test_a_command_ends_well_where_only_ascii_can_be_printed(process, file):
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
-def test_output_that_was_closed_goes_nowhere(monkeypatch, name):
-    monkeypatch.setattr(sys, name, None)
+def test_output_that_was_closed_goes_nowhere_and_input_is_empty(monkeypatch, name):
+    for closed in ("stdin", name):
+        monkeypatch.setattr(sys, closed, None)
     printing.make_printable()
     printing.show("nobody reads this", stderr=name == "stderr")
-    getattr(sys, name).close()
+    with sys.stdin, getattr(sys, name):
+        assert os.read(sys.stdin.fileno(), 9) == b""

@@ -1,7 +1,5 @@
 """Every defence is its formula, and helps every kind of method, also where members send nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

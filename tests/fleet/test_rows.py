@@ -1,9 +1,14 @@
 """Rows by column on a device: of wrong times, within a tick, with and without a label."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from psofed.fleet.queries import Questions
 from psofed.fleet.samples import MalformedError, NamedCells, lines
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import Recipe
@@ -118,3 +123,20 @@ def test_csv_with_an_empty_target_asks_and_a_clipped_input_is_named():
     assert (header, asked.y, asked.clipped) == (None, None, "")
     assert learned.x.tolist() == [-6.0]
     assert (learned.clipped, learned.jumps) == ("a is -999: beyond 6 spreads", True)
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("2026-01-01")
+CELLS = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(), PLAIN, max_size=2)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["t", "a", "y", "z", "ask"]), CELLS), max_size=8))
+def test_no_row_whatever_its_cells_are_ends_the_reading_of_those_after_it(rows):
+    """Nor a question of another program: it is answered, or told what is wrong."""
+    for live in (numbered(lags=(1,)), dated()):
+        read = NamedCells(live)
+        asked = Questions(Path(), lambda row, read=read: {"y": float(read.what_if(row)[0])})
+        asked.close()
+        for row in rows:
+            assert len(list(lines([json.dumps(row)], read))) == 1
+            found = asked._answered(json.dumps({"id": 1, "row": row}).encode())
+            assert found.keys() in ({"id", "y"}, {"id", "error"})

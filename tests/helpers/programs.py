@@ -1,7 +1,5 @@
 """Programs that are no Python packages: where each is, or what to install."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An honest-but-curious server: what it reads of samples from the messages of the deployed handlers."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is told of privacy: to who runs a simulation, a client or a server."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -104,3 +104,40 @@ def test_a_folder_without_a_whole_record_is_put_aside_if_its_owner_wants_that(tm
     assert member.client.last_round == -1
     assert member.save()
     folder.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_is_asked_before_the_server_knows_that_its_state_is_lost_says_so_in_its_answer(late):
+    """Wiped while the server is off: an ordinary invitation is the first that it hears."""
+    world, _ = played()
+    model = world.model.copy()
+    world.start()
+    world.disks[1] = disk()
+    frames = world.server.frames()
+    assert wire.decode(frames[1], 1000).kind == wire.INVITE
+    answer, _ = world.member(1).take(frames[1])
+    if late:
+        world.server.commit()
+    assert world.server.take(1, answer) == "hello"
+    assert world.server.take(1, world.members[1].take(frames[1])[0]) == "hello", "it is repeated"
+    assert world.server.blanks == {1: 1}
+    begin = world.server.frames()[1]
+    assert wire.decode(begin, 1000).kind == wire.BEGIN
+    answer, what = world.members[1].take(begin)
+    assert (what, world.members[1].take(begin)) == ("answered", (answer, "repeated"))
+    np.testing.assert_array_equal(world.members[1].client.state["w"][0], model)
+    world.rounds(3)
+    assert (world.server.blanks.total(), world.server.doubles.total()) == (1, 0)
+
+
+def test_the_first_answer_of_all_that_comes_twice_or_late_is_of_nobody_who_has_lost_a_state():
+    world = World(deploy=LIVE, cohort=K)
+    frames = world.server.frames()
+    first = {k: world.members[k].take(frame)[0] for k, frame in frames.items()}
+    for said in ("accepted", "repeated"):
+        assert {world.server.take(k, answer) for k, answer in first.items()} == {said}
+    for _ in range(2):
+        world.server.commit()
+        assert {world.server.take(k, answer) for k, answer in first.items()} == {"late"}
+        world.answer()
+    assert not world.server.blanks

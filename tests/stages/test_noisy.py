@@ -1,7 +1,5 @@
 """Clipped and noisy uploads: the drivers agree, and one sample is told of once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

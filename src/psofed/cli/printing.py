@@ -25,11 +25,12 @@ NARROW = 40  # a terminal that says that it is narrower is not believed
 def make_printable() -> None:
     """A sign that standard output cannot hold, as in ASCII, becomes a question mark.
 
-    Output that was closed (`>&-`) goes nowhere.
+    Output that was closed (`>&-`) goes nowhere, and input that was closed is empty.
     """
-    for name in ("stdout", "stderr"):
+    for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
             stream.reconfigure(errors="replace")

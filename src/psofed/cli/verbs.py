@@ -32,6 +32,15 @@ class Sentences(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """A command, whose options have the names in the environment that they have here."""
+        name, command, rest = super().resolve_command(ctx, args)
+        for option in command.params if command else ():
+            if isinstance(option, click.Option) and option.allow_from_autoenv:
+                words = f"{ctx.auto_envvar_prefix}_{name}_{max(option.opts, key=len).lstrip('-')}"
+                option.envvar = words.upper().replace("-", "_")
+        return name, command, rest
+
 
 class Verbs(Sentences):
     """A group whose commands are listed by task: title, then each verb and the file it is in."""
@@ -49,10 +58,7 @@ class Verbs(Sentences):
         """The verb of that name, from its file."""
         if cmd_name not in self.files:
             return None
-        found: click.Command = getattr(
-            import_module(f"psofed.cli.{self.files[cmd_name]}"), cmd_name
-        )
-        return found
+        return getattr(import_module(f"psofed.cli.{self.files[cmd_name]}"), cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb that the first word names; another word is answered with those near to it."""

@@ -210,8 +210,7 @@ def _steady(experiment: Experiment, mse: Array) -> Array:
     """The mean of the last fifth of the rounds, of each method."""
     marks = experiment.evaluated
     with np.errstate(over="ignore", invalid="ignore"):
-        late: Array = mse[:, marks >= marks[-1] * (1 - STEADY_SHARE)].mean(axis=1)
-        return late
+        return mse[:, marks >= marks[-1] * (1 - STEADY_SHARE)].mean(axis=1)
 
 
 @dataclass(frozen=True, eq=False)

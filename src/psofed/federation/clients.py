@@ -27,8 +27,7 @@ def among(keys: Indices, known: Indices) -> NDArray[np.bool_]:
     """Which of the clients `keys` are among the `known`, which are in order."""
     if not len(known):
         return np.zeros(len(keys), bool)
-    found: NDArray[np.bool_] = known.take(known.searchsorted(keys), mode="clip") == keys
-    return found
+    return known.take(known.searchsorted(keys), mode="clip") == keys
 
 
 def stacked(state: State, *shape: int) -> State:

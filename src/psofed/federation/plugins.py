@@ -65,8 +65,7 @@ def is_ours(thing: Any) -> bool:
 
 def _home(thing: Any) -> str:
     """The module of a class or a function, or a module's own name."""
-    name: str = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    return name
+    return thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
 
 
 # How it is found.

@@ -110,8 +110,7 @@ def bind(options: Options, federation: PolicyTask) -> Policy:
     if missing := [name for name in own if not hasattr(made, name)]:
         found = f"does not set {' or '.join(missing)}"
         raise broken(type(made), "__init__", found, "call super().__init__(options, federation)")
-    policy: Policy = made
-    return policy
+    return made
 
 
 def sound(score: float) -> float:

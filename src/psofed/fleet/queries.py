@@ -104,8 +104,7 @@ def ask(state: str | Path, **question: Any) -> dict[str, Any]:
             with asking.makefile("rwb") as lines:
                 lines.write(json.dumps(question).encode() + b"\n")
                 lines.flush()
-                found: dict[str, Any] = json.loads(lines.readline())
-                return found
+                return json.loads(lines.readline())
         except (OSError, ValueError) as error:
             found_, right = f"has nobody that answers: {error}", "start a client or server on it"
             raise InputError(str(state), found_, right) from None

@@ -181,8 +181,7 @@ def _wait(state: Path, request: dict[str, Any], patience: float) -> list[str]:
     done.unlink()
     if "error" in outcome:
         raise InputError(*outcome["error"])
-    lines: list[str] = outcome["lines"]
-    return lines
+    return outcome["lines"]
 
 
 def _withdrawn(path: Path) -> bool:

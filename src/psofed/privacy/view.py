@@ -162,8 +162,7 @@ class Equations:
         """Which of samples n [T] of clients k [T] are in each equation [E, T]."""
         k, n = np.asarray(k), np.asarray(n)
         here = (self.who[..., None] == k) & (self.since[..., None] < n)
-        found: Array = here.any(axis=1) & (n <= self.until[:, None])
-        return found
+        return here.any(axis=1) & (n <= self.until[:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,7 @@ def summary(
     """A result for scripts: how it was made, and what is known of it."""
     table = {"command": command, "versions": versions(), name: made.table, **more}
     about = {"plugins": made.plugins, "threat": table.pop("threat", "")}
-    found: dict[str, Any] = plain(table | {key: value for key, value in about.items() if value})
-    return found
+    return plain(table | {key: value for key, value in about.items() if value})
 
 
 def plain(value: Any) -> Any:

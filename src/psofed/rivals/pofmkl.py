@@ -88,8 +88,7 @@ def weigh(logs: Array, losses: Array) -> None:
 def shares(logs: Array) -> Array:
     """The weights, which sum to 1."""
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    found: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return found
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -203,8 +202,7 @@ class Method(Compressed):
         if not values.shape[-1]:
             return np.zeros(here.shape, message.values.dtype)
         place = np.clip(place, 0, values.shape[-1] - 1)
-        found: Array = np.where(here, np.take_along_axis(values, place, axis=-1), 0)
-        return found
+        return np.where(here, np.take_along_axis(values, place, axis=-1), 0)
 
     def encode(self, values: Array, up: bool) -> bytes:
         """Up: a bitmap of the kernels, then the values of those that are sent."""

@@ -258,5 +258,4 @@ class Method(centralised.Method):
         if self.ridge is None or server is None:
             return super().models(server, clients)
         A = server["R"] + self.ridge * np.eye(self.task.dim)
-        w: Array = np.linalg.solve(A, server["r"][..., None])[..., 0].astype(self.task.dtype)
-        return w
+        return np.linalg.solve(A, server["r"][..., None])[..., 0].astype(self.task.dtype)

@@ -187,8 +187,7 @@ class Method(Compressed):
         count = self.rows * self.rank
         normal = self.task.seeds.normals(f"lowrank:{self.rows}:{self.rank}", k, count, n)
         drawn = normal.reshape(*normal.shape[:-1], self.rows, self.rank)
-        A: Array = np.linalg.qr(drawn)[0].astype(self.task.dtype)
-        return A
+        return np.linalg.qr(drawn)[0].astype(self.task.dtype)
 
 
 def _turned(A: Array) -> Array:

@@ -83,8 +83,7 @@ class Symmetric:
 
     def restore(self, message: Array) -> Array:
         steps = 2**self.bits
-        values: Array = (2 * message[..., 1:] + (1 - steps)) * (message[..., :1] / steps)
-        return values
+        return (2 * message[..., 1:] + (1 - steps)) * (message[..., :1] / steps)
 
     def encode(self, message: Array, wire: str) -> bytes:
         """2 bytes, whatever the wire: the upper half of s as float32; then b bits each."""

@@ -233,8 +233,7 @@ def stream(seed: bytes, size: int) -> Words:
 
 def _hkdf(key: bytes, about: bytes, size: int) -> bytes:
     _, hashes, kdf = _primitives()
-    found: bytes = kdf.HKDFExpand(hashes.SHA256(), size, about).derive(key)
-    return found
+    return kdf.HKDFExpand(hashes.SHA256(), size, about).derive(key)
 
 
 @cache

@@ -219,8 +219,7 @@ def parse(table: dict[str, Any]) -> Plan:
         "check": schema.reader("psofed.sample_checks"),
         "methods": schema.each(schema.reader("psofed.methods")),
     }
-    plan: Plan = schema.build(Plan, table, nested)
-    return plan
+    return schema.build(Plan, table, nested)
 
 
 def run_table(made: Experiment, wire: str) -> dict[str, Any]:

@@ -228,8 +228,7 @@ def predictions(
         if on_round is not None:
             on_round(int(share * total), total)
 
-    found: list[Prediction] = workers.work(_curve, list(known), costs, tell)
-    return found
+    return workers.work(_curve, list(known), costs, tell)
 
 
 def _curve(world: World, title: str, tell: Tell) -> Prediction:

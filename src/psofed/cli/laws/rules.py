@@ -145,8 +145,7 @@ class Subject:
     def rules(self) -> tuple[Rule, ...]:
         """What is tried."""
         module, name = RULES[self.contract.word]
-        found: tuple[Rule, ...] = getattr(import_module(f"psofed.cli.laws.{module}"), name)
-        return found
+        return getattr(import_module(f"psofed.cli.laws.{module}"), name)
 
     def verdicts(self) -> Iterator[Verdict]:
         """First what it looks like, then, if that is right, what it does."""

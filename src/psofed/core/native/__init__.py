@@ -141,5 +141,4 @@ def aligned(shape: tuple[int, ...] | int, dtype: Any) -> Array:
     size = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, np.uint8)
     begin = -memory.ctypes.data % 64
-    made: Array = memory[begin : begin + size].view(dtype).reshape(shape)
-    return made
+    return memory[begin : begin + size].view(dtype).reshape(shape)

@@ -118,6 +118,10 @@ class Client:
         self._last = (n, answer)
         return answer
 
+    def forget(self) -> None:
+        """It has not taken part: the server has not taken its answer."""
+        self._last = None
+
     def _exchange(self, n: int, message: Message, begin: bool) -> Array | None:
         """Receive, learn, upload; if what came down cannot be received, nothing has happened."""
         before, received = (self.state, self.position, self._block), False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from psofed.federation.membership import Change
@@ -106,6 +107,11 @@ class Coordinator(DurableServer):
             if frame.kind == wire.SEEDS:
                 self.server.sent[0] += size
                 return self.server.take_seeds(k, frame.n, frame.body)
+            if frame.wire == wire.IF_BLANK and self.server.knew(k, frame.n):
+                self._greet(k, replace(frame, n=0, body=b""))
+                if self.welcomes:
+                    self.server.sent[0] += size
+                    return "hello"
             at = len(frame.body) - SIZE * self.plan.signed
             outcome = self.server.collect(k, frame.n, frame.body[:at])
         except RefusedError as error:
@@ -181,7 +187,7 @@ class Coordinator(DurableServer):
         masked = self.server.masks is not None
         if frame.kind in wire.INVITATIONS and not (masked and frame.kind == wire.SEEDS):
             raise RefusedError("kind", "the message is an invitation")
-        if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
+        if frame.kind == wire.UPLOAD and frame.wire not in (self.plan.wire, wire.IF_BLANK):
             raise RefusedError("type", f"the values are of type {frame.wire or 'none'}")
         if frame.kind == wire.UPLOAD and self.plan.signed and len(frame.body) < SIZE:
             raise RefusedError("size", "an answer has no signs")

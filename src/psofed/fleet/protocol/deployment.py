@@ -362,7 +362,6 @@ def settings(path: str | Path) -> Deploy:
     """The table [deploy] of an experiment file."""
     table = experiments.load(path).get("deploy", {})
     try:
-        deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
-        return deploy
+        return schema.build(Deploy, schema.convert("deploy", table, dict))
     except InputError as error:
         raise error if error.field == "deploy" else error.inside("deploy.") from None

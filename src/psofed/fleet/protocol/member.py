@@ -57,6 +57,8 @@ class Member:
         self.skipped = 0  # samples that were useless before any check, or clipped
         self.wrong = 0  # what is wrong with its samples, as signs say it
         self.standing = ""  # what the server says that this client is, if it is not a member
+        # Live: the round of its first answer, unless it was told to begin; -1: it has none yet.
+        self._first = -1 if plan.deploy.live else None
         arrays = self._loaded()
         if arrays is not None:
             with inside(where=self.store.file):
@@ -151,10 +153,12 @@ class Member:
             if frame.kind == wire.QUESTION:
                 return self._reveal(frame)
             self.standing = ""
-            known = frame.n == self.client.last_round
-            begin = frame.kind == wire.BEGIN
-            if begin and frame.wire == wire.IF_BLANK and not known and self.client.last_round >= 0:
+            begin, last = frame.kind == wire.BEGIN, self.client.last_round
+            if begin and last == self._first:
+                self.client.forget()  # what it has answered without a state was not taken
+            elif begin and frame.wire == wire.IF_BLANK and frame.n != last >= 0:
                 return self.hello(), "probed"  # somebody else has said so, or an old message
+            known = frame.n == self.client.last_round
             answer = self.client.take_part(frame.n, frame.body, begin)
         except RefusedError as error:
             self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
@@ -166,9 +170,12 @@ class Member:
             return None, "held"
         if begin and not known:
             self._reported = self.samples  # the check starts counting again, too
+        if begin or last == self._first == -1:
+            self._first = None if begin else frame.n
         if self.plan.signed:
             answer += self._signed(known)
-        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=self.plan.wire, body=answer)
+        type = wire.IF_BLANK if frame.n == self._first else self.plan.wire
+        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 
     def _signed(self, known: bool) -> bytes:

@@ -131,6 +131,11 @@ class Server:
         began = row >= 0 and bool(self.table.begun[row])
         return began and (k in self.answers or bool(self.ledger.accepted_at[row] >= 0))
 
+    def knew(self, k: int, n: int) -> bool:
+        """Whether it has accepted an answer of this client to a round before n, and none since."""
+        row = self._row(k)
+        return row >= 0 and k not in self.answers and 0 <= int(self.ledger.accepted_at[row]) < n
+
     def welcome(self, k: int, new: bool) -> None:
         """Rule 17: a client that has no state is a newcomer; it is none if it has one after all."""
         (self.newcomers.add if new else self.newcomers.discard)(k)

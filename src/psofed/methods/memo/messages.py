@@ -190,11 +190,9 @@ class Curvature:
         C = (vectors * np.maximum(values, 0)) @ vectors.T
         R = self.features.correlation(part * np.resize(moments[:means], L), C)
         B = self.T.T @ R.astype(self.T.dtype, copy=False) @ self.T
-        damped: Array = B.astype(np.float64) + DAMP * np.eye(len(B))
-        return damped
+        return B.astype(np.float64) + DAMP * np.eye(len(B))
 
 
 def whitening(B: Array) -> Array:
     """V with V B V^T = I."""
-    V: Array = np.linalg.inv(np.linalg.cholesky(B))
-    return V
+    return np.linalg.inv(np.linalg.cholesky(B))

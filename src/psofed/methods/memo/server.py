@@ -301,8 +301,7 @@ class RobustWeights:
         """f_k."""
         few = np.minimum(1.0, np.sqrt(server["due"][k] / server["many"]))
         large = np.clip(_traces(server, k) / server["trace"], 1 / UNLIKE, UNLIKE)
-        far: Array = np.linalg.norm(G - server["middle"], axis=-1) * few / np.sqrt(large)
-        return far
+        return np.linalg.norm(G - server["middle"], axis=-1) * few / np.sqrt(large)
 
     def _weights(self, server: State, k: Array, G: Array) -> Array:
         usual = float(server["usual"])

@@ -93,8 +93,7 @@ class Outliers(ranges.Options):
         count += known
         there = np.minimum(count, self.window)[..., None]
         ordered = np.sort(np.where(np.arange(self.window) < there, ring, np.inf), axis=-1)
-        middle: Array = np.take_along_axis(ordered, np.maximum(there - 1, 0) // 2, -1)[..., 0]
-        return middle
+        return np.take_along_axis(ordered, np.maximum(there - 1, 0) // 2, -1)[..., 0]
 
 
 Options = Outliers

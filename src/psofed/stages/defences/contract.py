@@ -115,8 +115,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, setting: Setting) -> Defence:
     """The defence of these options."""
-    defence: Defence = schema.companion(options, "Defence")(options, setting)
-    return defence
+    return schema.companion(options, "Defence")(options, setting)
 
 
 def refuse_small(name: str, cohort: int, least: int) -> None:

@@ -137,8 +137,7 @@ class Columns:
 
 def parse(table: Any) -> Columns:
     """Columns from plain values, as `to_table` makes them; every mistake is an InputError."""
-    columns: Columns = schema.build(Columns, schema.convert("columns", table, dict))
-    return columns
+    return schema.build(Columns, schema.convert("columns", table, dict))
 
 
 columns_of = schema.section(parse)

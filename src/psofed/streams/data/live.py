@@ -197,6 +197,9 @@ class Live:
         if who is not None and self.name is not None and str(who).strip() != self.name:
             found = f"is {show(who)}, but this is client {self.name!r}"
             raise InputError(f"column {columns.client!r}", found, "send its own rows")
+        for name, cell in row.items():
+            if isinstance(cell, list | dict):
+                raise InputError(f"column {name!r}", "has several values", "give one in each")
         return Batch("", (1,), {name: (cell,) for name, cell in row.items()})
 
     def _tick(self, batch: Batch) -> tuple[int, float]:

@@ -149,8 +149,7 @@ class Recipe:
 
     def target(self, y: Any) -> Array:
         """The target in units of its spread."""
-        scaled: Array = (y - self.centre[-1]) / self.scale[-1]
-        return scaled
+        return (y - self.centre[-1]) / self.scale[-1]
 
     def clipped(self, y: Any) -> Array:
         """The target as later inputs see it."""
@@ -158,8 +157,7 @@ class Recipe:
 
     def restore(self, y: Any) -> Array:
         """The inverse of `target`."""
-        real: Array = y * self.scale[-1] + self.centre[-1]
-        return real
+        return y * self.scale[-1] + self.centre[-1]
 
     @cached_property
     def reach(self) -> Array:
@@ -354,10 +352,7 @@ def forward(values: Array) -> Array:
 
 def parse(table: Any) -> Recipe:
     """A recipe from plain values; every mistake is an InputError."""
-    recipe: Recipe = schema.build(
-        Recipe, schema.convert("recipe", table, dict), {"columns": columns_of}
-    )
-    return recipe
+    return schema.build(Recipe, schema.convert("recipe", table, dict), {"columns": columns_of})
 
 
 def learn(table: Table, stop: int, limits: Array | None = None) -> Recipe:

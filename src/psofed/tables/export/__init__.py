@@ -185,8 +185,7 @@ def render(model: Portable, format: str, name: str = "model") -> bytes:
     """
     if format not in FORMATS:
         raise InputError("format", f"is {format!r}", nearest(format, list(FORMATS)))
-    made: bytes = import_module(f"psofed.tables.export.{FORMATS[format]}").render(model, name)
-    return made
+    return import_module(f"psofed.tables.export.{FORMATS[format]}").render(model, name)
 
 
 def default_name(path: Path, format: str, client: str | None = None) -> Path:

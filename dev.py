@@ -7,7 +7,8 @@
     python3 dev.py docs [FOLDER]  the pages as a site that can be read offline, in site/ or FOLDER
     python3 dev.py pin            write constraints.txt, with its versions; --upgrade takes new ones
 
-The environment goes to .venv, with the versions in constraints.txt; it is made once.
+The environment goes to .venv, with the versions in constraints.txt; it is made once. What only
+tests and pages need is installed when it is first needed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ CHECKS = [
 PROGRAMS = {"arm-none-eabi-gcc", "chromium", "chromium-browser", "clang", "gcc", "mosquitto",
             "mosquitto_sub", "openssl", "promtool", "qemu-system-arm",
             "systemd-analyze"}  # fmt: skip
+# Commands that need no more than these extras; all others get everything.
+SMALL, EXTRAS = {"reproduce", "run", "compare", "play", "init", "--version"}, "plot,frame"
 QUICK = 2  # so many of them take no time, and nothing else starts if they fail
 WORKERS = (os.cpu_count() or 1) + 2  # many tests wait, so some more than cores keep these busy
 FEW = 3  # so many tests may fail and are tried once more, alone
@@ -56,7 +59,7 @@ def main(arguments: list[str]) -> int:
         install_uv()
         return pin(arguments[1:])
     try:
-        set_up()
+        set_up(EXTRAS if arguments[0] in SMALL else "")
     except subprocess.CalledProcessError:
         print("The packages could not be installed; see above. Is there a network?")
         return 2
@@ -68,25 +71,32 @@ def main(arguments: list[str]) -> int:
     return subprocess.call([BIN / "psofed", *arguments], env=environment())
 
 
-def set_up() -> None:
-    """Make .venv, unless it is there with these very versions."""
+def set_up(extras: str = "") -> None:
+    """Make .venv, unless it is there with these very versions: with some extras, or everything."""
     wanted = hashlib.sha256()
     sources = sorted((ROOT / "src" / "psofed" / "core" / "native").glob("*.[ch]"))
     files = [ROOT / n for n in ("constraints.txt", "pyproject.toml", "dev.py", "hatch_build.py")]
     for file in (*files, *sources):
         wanted.update(file.read_bytes())
-    stamp = VENV / "psofed-set-up"
-    if stamp.exists() and stamp.read_text() == wanted.hexdigest():
+    stamp, whole = VENV / "psofed-set-up", wanted.hexdigest()
+    made = f"{extras} {whole}" if extras else whole
+    if stamp.exists() and stamp.read_text() in (whole, made):
         return
     print("Setting up .venv, once:", file=sys.stderr)
     install_uv()
     uv = [BIN / "uv", "pip", "install", "--quiet", "--python", PYTHON]
+    if extras:
+        pinned = ["--constraint", "constraints.txt", "--build-constraint", "constraints.txt"]
+        with step(f"install psofed[{extras}]"):
+            subprocess.check_call([*uv, *pinned, "-e", f".[{extras}]"], cwd=ROOT)
+        stamp.write_text(made)
+        return
     count = (ROOT / "constraints.txt").read_text().count("==")
     with step(f"download and install {count} packages of constraints.txt"):
         subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
     with step("install psofed itself"):
         subprocess.check_call([*uv, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT)
-    stamp.write_text(wanted.hexdigest())
+    stamp.write_text(whole)
 
 
 def install_uv() -> None:

@@ -64,3 +64,16 @@ def test_a_few_failed_tests_are_tried_once_more_alone(
     names = [f"test_suite.py::test_that_fails_once[{i}]" for i in range(named)]
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!!!")]
     assert said == [f"!!! failed once, passed alone: {name}" for name in names]
+
+
+def test_a_command_installs_what_it_needs_and_tests_all_the_rest(dev, tmp_path, monkeypatch):
+    for name in ("constraints.txt", "pyproject.toml", "dev.py", "hatch_build.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    ran = []
+    for name, value in {"ROOT": tmp_path, "VENV": tmp_path, "install_uv": lambda: None}.items():
+        monkeypatch.setattr(dev, name, value)
+    monkeypatch.setattr(dev.subprocess, "check_call", lambda words, **_: ran.append(words[-1]))
+    monkeypatch.setattr(dev.subprocess, "call", lambda *_, **__: 0)
+    for command in ("reproduce", "run", "demo", "reproduce"):
+        assert dev.main([command]) == 0
+    assert ran == [".[plot,frame]", "constraints.txt", "."]

@@ -58,8 +58,8 @@ MENU = {
         "field",
     ],
     "Reference": [
-        "cli", "fields", "methods", "api", "glossary", "contributing", "changelog", "security",
-        "benchmarks",
+        "cli", "fields", "methods", "api", "bytes", "glossary", "contributing", "changelog",
+        "security", "benchmarks",
     ],
 }  # fmt: skip
 # Where the title of a page is not clear enough in the menu.

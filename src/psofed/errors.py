@@ -63,8 +63,11 @@ def nearest(name: str, known: list[str]) -> str:
 
     >>> nearest("rouns", ["rounds", "runs"])
     "did you mean 'rounds'?"
+    >>> nearest("PSOFed", ["fedavg", "psofed"])
+    "did you mean 'psofed'?"
     """
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    lower = {each.lower(): each for each in known}
+    near = [lower[each] for each in get_close_matches(name.lower(), lower, n=1, cutoff=0.5)]
     return f"did you mean {near[0]!r}?" if near else "use one of " + ", ".join(sorted(known))
 
 

@@ -89,7 +89,8 @@ class Settings(schema.Fields):
     def titles(self) -> list[str]:
         """The methods' names, in order: with what tells them apart, where names would be equal.
 
-        >>> Settings(methods=(psofed.Options(step=0.5), psofed.Options())).titles
+        >>> import psofed
+        >>> psofed.Experiment(methods=[psofed.PSOFed(step=0.5), psofed.PSOFed()]).titles
         ['PSO-Fed M=40 uncoordinated, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.75']
         """
         return titles(self.methods, self.step)
@@ -106,7 +107,8 @@ class Settings(schema.Fields):
     def alone(self, options: Options) -> Self:
         """The experiment with this method, whose own features and learner become the experiment's.
 
-        >>> small = Settings().alone(psofed.Options(5, features=Features(dim=50)))
+        >>> import psofed
+        >>> small = psofed.Experiment().alone(psofed.PSOFed(5, features=psofed.Features(dim=50)))
         >>> small.dim, small.methods[0].features
         (50, None)
         """

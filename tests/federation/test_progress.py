@@ -65,6 +65,19 @@ def test_parts_of_runs_give_the_time_before_the_first_run_is_finished(clock):
     assert left(job) == pytest.approx(1000 - 10)
 
 
+def test_a_part_of_a_search_says_how_long_that_has_taken_and_guesses_nothing(clock, unseen):
+    shown = []
+    with progress.in_turn() as begin:
+        for name in ("tuning, 1 of 6", "tuning, 2 of 6"):
+            advance = begin(name, runs=True)
+            for done in range(1, 4):
+                clock.time += 20
+                advance(done, 4)
+                shown.append(advance.__self__.words())
+    assert shown[0] == "1 of 4 parts, 20 s so far"
+    assert shown[-1] == "3 of 4 parts, 2 min so far"
+
+
 def test_a_job_is_described_in_words(clock):
     job = Progress("simulating", "runs", total=500)
     clock.time = 30.0

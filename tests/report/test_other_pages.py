@@ -16,6 +16,7 @@ from psofed.report import advice as advices
 from psofed.report import comparisons, fits, runs
 from psofed.report.page import minus
 from psofed.simulate import montecarlo
+from psofed.streams import paper
 from psofed.streams.data import reading
 from psofed.streams.data.columns import Columns
 from psofed.tables import example, fitting
@@ -57,6 +58,24 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
     assert shown.evaluate("chart.spec.series.length") == len(entries)
     assert shown.evaluate("chart.spec.yRange[1]") <= made.curves.mse_db[:, 0].max() + 2.1
     assert "Left out: Left, too <b>dear</b>." in shown.inner_text("main")
+
+
+@pytest.mark.parametrize("width", [1024, 1920])
+def test_a_wide_table_is_not_cut_on_a_screen(opened, width):
+    name = "PSO-Fed M=80 uncoordinated, 6 bit, half-whitened 80, momentum 0.8, averaged"
+    methods = onlinefed.Options(), psofed.Options(5, label=name)
+    experiment = replace(SMALL, methods=methods, judge="personal", stream=paper.Options(spread=1.0))
+    entries = [tuning.Entry(o, budget.Cost(0.5, 80000, 160000), 0.75, ()) for o in methods]
+    made = comparisons.Comparison(
+        montecarlo.run(experiment), entries, [], 0.5, -0.1, "fair", "psofed compare"
+    )
+    shown = opened(
+        comparisons.render(made)["report.html"], viewport={"width": width, "height": 800}
+    )
+    wide = (
+        "[...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    )
+    assert not any(shown.evaluate(wide))
 
 
 def test_theory_is_drawn_over_its_simulation(opened, works, tmp_path, file):

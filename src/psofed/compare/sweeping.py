@@ -111,10 +111,10 @@ def sweep(
     its tables; names with a dot go into a dict: `{"features.width": [1.0, 2.0]}`. Methods without
     an option are run once. See `psofed.run` for `jobs`, `progress` and what an interrupt keeps.
 
-    >>> from psofed.methods import onlinefed, psofed
-    >>> small = Experiment(clients=5, rounds=10, runs=2, test_samples=50,
-    ...                    methods=(onlinefed.Options(), psofed.Options()))
-    >>> sweep(small, shared=[1, 40], step=[0.5, 0.75])
+    >>> import psofed
+    >>> small = psofed.Experiment(clients=5, rounds=10, runs=2, test_samples=50,
+    ...                           methods=(psofed.OnlineFed(), psofed.PSOFed()))
+    >>> psofed.sweep(small, shared=[1, 40], step=[0.5, 0.75])
     <SweepResult of methods.shared 1, 40; step 0.5, 0.75: 6 curves>
     """
     made = plan(given(experiment), _together(settings or {}, more))

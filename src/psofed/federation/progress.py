@@ -74,18 +74,21 @@ def duration(seconds: float) -> str:
 class Progress:
     """A job, with what it counts, and how many units were finished `already` before it began.
 
-    If its units are `runs`, their parts count as well.
+    If its units are `runs`, their parts count as well. Of a part of a larger job that `began` then,
+    whose other parts nobody knows, it says how long that has taken, and guesses nothing.
     """
 
     def __init__(
-        self, what: str, unit: str, total: int | None = None, already: int = 0, runs: bool = False
-    ) -> None:
+        self, what: str, unit: str, total: int | None = None, already: int = 0, runs: bool = False,
+        began: float | None = None,
+    ) -> None:  # fmt: skip
         from rich import progress as rich
         from rich.console import Console
         from rich.table import Column
 
         self.what, self.unit, self.total, self.done = what, unit, total, already
         self.note = ""  # what is known of the result so far
+        self.began = began
         self._runs, self._before = runs, worked() - already
         console, line = Console(stderr=True), Column(no_wrap=True, overflow="ellipsis")
         columns = (
@@ -121,8 +124,10 @@ class Progress:
     def words(self) -> str:
         """How far it was at the last look: "100 of 500 runs, about 1 min 20 s left"."""
         count = f"{self.done}" if self.total is None else f"{self.done} of {self.total}"
-        rate, rest, time = self.task.speed, self.task.remaining, f"{duration(self.elapsed)} so far"
-        if rate and rest is not None:
+        rate, rest = self.task.speed, self.task.remaining
+        lasted = self.elapsed if self.began is None else monotonic() - self.began
+        time = f"{duration(lasted)} so far"
+        if self.began is None and rate and rest is not None:
             time = f"about {duration(max(rest, 0.0) / rate)} left"
         return f"{count} {self.unit}, {time}" + (f"; {self.note}" if self.note else "")
 
@@ -150,11 +155,12 @@ def counting(what: str) -> Iterator[OnUnit]:
 @contextmanager
 def in_turn(unit: str = "parts") -> Iterator[Callable[..., OnUnit]]:
     """Jobs one after another: a name ends the last one, and gives what to call in the next."""
+    began = monotonic()
     with ExitStack() as last:
 
         def begin(name: str, runs: bool = False) -> OnUnit:
             last.close()
-            return last.enter_context(showing(name, unit, runs=runs)).advance
+            return last.enter_context(showing(name, unit, runs=runs, began=began)).advance
 
         yield begin
 

@@ -143,7 +143,7 @@ def grid(curves: Curves) -> Grid:
         *(f"n={p}" if p.isdigit() else p for p in curves.point_names),
     ]
     if base is not None:
-        head += [f"steady - {curves.titles[base]}", "traffic"]
+        head += [f"steady - {curves.titles[base]}", "of its traffic"]
     head += ["global model"] * (curves.global_mse is not None)
     rows = [head]
     for j, entry in enumerate(entries(curves)):

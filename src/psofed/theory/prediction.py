@@ -259,16 +259,16 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
 
     With `jobs` above 1 the script that calls this needs an `if __name__ == "__main__":` guard.
 
-    >>> from psofed.experiment import Features
-    >>> from psofed.methods import psofed
-    >>> few = Experiment(clients=2, cohort=1, rounds=20, methods=(psofed.Options(shared=3),))
-    >>> [prediction] = curves(replace(few, features=Features(dim=8)))
+    >>> import psofed
+    >>> few = psofed.Experiment(clients=2, cohort=1, rounds=20, methods=psofed.PSOFed(3),
+    ...                         features=psofed.Features(dim=8))
+    >>> [prediction] = psofed.predict_curves(few)
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=3 uncoordinated', True)
     """
     check(given(experiment))
     if rest := uncovered(experiment):
-        warn(f"no prediction for {', '.join(rest)}: {UNCOVERED}", UserWarning, stacklevel=2)
+        warn(f"no prediction for {', '.join(rest)}: {UNCOVERED}", PsofedWarning, stacklevel=2)
     found = world(fix_world(experiment, number))
     if found.caveat:
         warn(found.caveat, PsofedWarning, stacklevel=2)

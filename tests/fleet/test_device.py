@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 import psofed
 from helpers.board import ARM, CHECKED, Board, built, emulated, frames, hexed, joined
+from helpers.loopback import disk
 from psofed.core import mixing
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import nlms
 from psofed.federation.round import begins
+from psofed.fleet.lines import frames as small
+from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
 from psofed.stages.mix import MixOptions
 from psofed.tables.export import device
 
@@ -28,6 +32,7 @@ SETTINGS = {
     "coordinated blocks": replace(
         SMALL, methods=(psofed.PSOFed(shared=6, scheme="coordinated", mask="block"),)
     ),
+    "only when asked": replace(SMALL, methods=(psofed.PSOFed(shared=7, idle=False),)),
     "Online-Fed": replace(SMALL, methods=(psofed.OnlineFed(),)),
     "blocks of rounds": replace(SMALL, methods=(psofed.methods.Periodic(shared=7, local_steps=5),)),
     "normalised": replace(SMALL, learner=nlms.Options(epsilon=0.01)),
@@ -88,6 +93,32 @@ def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
             server["w"] += 0.01 * rng.normal(size=method.task.dim).astype(np.float32)
         client.catch_up(ROUNDS)
         assert np.abs(board.w - client.model).max() <= 1e-6
+
+
+def test_on_a_live_clock_a_device_answers_at_once_and_signs_as_a_member_does(gcc, tmp_path):
+    experiment = replace(
+        SETTINGS["clipped"], methods=(psofed.PSOFed(shared=22),), features=Features(dim=60)
+    )
+    made = Deployment(experiment, Deploy(wire="float16", clock="live"))
+    member, rng = Member(made, 1, disk()), np.random.default_rng(7)
+    server = {"w": rng.normal(size=60).astype(np.float32) / 10}
+    with Board(built(tmp_path, made, "1", gcc, *CHECKED)) as board:
+        for n in range(12):
+            invitation, (down,) = heard(server, n, made, member.client)
+            x = rng.normal(size=(rng.integers(0, 80) * (n % 3), 4)).astype(np.float32)
+            y = np.sin(x.sum(axis=1)) + rng.choice(np.float32([0, 5]), len(x))
+            for each, label in zip(x, y, strict=True):
+                board.learn(each, label)
+                member.client.learn(each[None], label[None])
+            assert board.receive(down) == 1
+            body, _ = member.take(
+                wire.encode(wire.Frame(wire.INVITE, made.digest, n, 1, "float16", invitation))
+            )
+            (up,) = board.upload()
+            assert len(up) == len(body) - wire.head(wire.UPLOAD) + small.HEAD <= 51
+            assert up[-2:] == body[-2:], n
+            assert board.receive(down) == 2
+            assert board.upload() == [up]
 
 
 def exact(made, k):
@@ -179,12 +210,75 @@ def test_what_is_no_frame_of_this_run_changes_nothing(gcc, tmp_path):
         assert board.upload() == answer
 
 
+def heard_by_python(pieces):
+    line = small.SerialLine()
+    return [frame for piece in pieces for frame in line.feed(piece)], line.broken
+
+
+def test_a_line_carries_frames_through_noise_in_both_languages(small_board):
+    rng = np.random.default_rng(5)
+    odd = np.array([0xC0, 0xDB, 0xDC, 0xDD, 0, 255], np.uint8)
+    sent, stream = [], b""
+    for _ in range(300):
+        bag = odd if rng.random() < 0.5 else np.arange(256, dtype=np.uint8)
+        frame = rng.choice(bag, rng.integers(1, small.FRAME + 1)).tobytes()
+        data = small.packed(frame)
+        assert small_board.pack(frame) == data
+        if rng.random() < 0.2:  # a byte is lost, or another
+            at = rng.integers(1, len(data) - 1)
+            data = data[:at] + rng.bytes(rng.integers(2)) + data[at + 1 :]
+        else:
+            sent.append(frame)
+        if rng.random() < 0.1:
+            data = rng.bytes(rng.integers(1, 70)) + data
+        stream += data
+    pieces = [stream[at : at + 64] for at in range(0, len(stream), 64)]
+    found, broken = heard_by_python(pieces)
+    assert [frame for frame in found if frame in sent] == sent
+    assert broken > 20
+    assert [frame for piece in pieces for frame in small_board.hear(piece)] == found
+    assert heard_by_python([bytes([byte]) for byte in stream]) == (found, broken)
+
+
+@pytest.mark.parametrize("wire", ["float16", "float32"])
+def test_windows_of_any_size_come_and_go_in_frames_of_51_bytes(wire, gcc, tmp_path):
+    rng, size = np.random.default_rng(6), np.dtype(wire).itemsize
+    for i, shared in enumerate((1, 11, 12, 23, 24, 200)):
+        made = plan(replace(PLAIN, methods=(psofed.PSOFed(shared=shared),)), wire)
+        (tmp_path / str(i)).mkdir()
+        with Board(built(tmp_path / str(i), made, "1", gcc, "-O1")) as board:
+            assert board.hello() == small.hello(-1, made.digest)
+            for n in (0, 3, small.LAST_ROUND):
+                values = rng.normal(size=shared).astype(wire)
+                down = frames(n, values, wire)
+                assert max(map(len, down)) <= 51
+                assert [board.receive(frame) for frame in down][-1] == 1
+                board.learn(np.zeros(4), 0)
+                up, come = board.upload(), small.Parts(n, shared * size, size)
+                assert [len(frame) for frame in up] == [len(frame) for frame in down]
+                found = [come.take(frame) for frame in (*rng.permutation(np.array(up, object)),)]
+                assert found[:-1] == [None] * (len(up) - 1)
+                assert len(found[-1]) == shared * size
+            assert board.hello() == small.hello(small.LAST_ROUND, made.digest)
+
+
+def test_what_is_no_part_of_a_body_is_passed_over():
+    good = small.split(9, b"12345678" * 10, 4)
+    come = small.Parts(9, 80, 4)
+    (other,) = small.split(8, b"1" * 36, 4)
+    assert [come.take(f) for f in (b"", b"123", other, good[1] + b"0", b"\7" + good[1][1:])] == [
+        None
+    ] * 5
+    assert come.take(good[1]) is None is come.take(good[1])
+    assert come.take(good[0]) == b"12345678" * 10
+
+
 @given(data=st.data())
 @settings(max_examples=5)
 def test_any_bytes_are_taken_without_harm(data, small_board):
     for each in data.draw(st.lists(st.binary(max_size=60), max_size=20)):
         assert small_board.receive(each) in (-3, -2, -1, 0, 1, 2)
-    assert all(len(part) <= device.FRAME for part in small_board.upload())
+    assert all(len(part) <= small.FRAME for part in small_board.upload())
 
 
 @pytest.fixture(scope="module")

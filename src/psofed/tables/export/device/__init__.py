@@ -1,8 +1,8 @@
 """A client for microcontrollers: its configuration in C, next to psofed.h, which is all its code.
 
-The device computes what the deployed client of the lockstep clock does, in float32. It has the
-features as constants: at D = 200 and L = 4 these are 4 kB, less than the tables and the code that
-would draw them from the seed.
+The device computes what the deployed client does, in float32; where that keeps samples until a
+window comes, on a live clock, it waits for the next one instead. It has the features as constants:
+at D = 200 and L = 4 these are 4 kB, less than the tables and the code that would draw them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.federation.contract import Array, Method
 from psofed.federation.learners import lms, nlms
+from psofed.federation.round import waits
 from psofed.federation.stage import around, within
+from psofed.fleet.lines.frames import FRAME, HEAD, MOST_PARTS, room
+from psofed.fleet.protocol import signs
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import onlinefed, periodic, psofed
 from psofed.stages.average import Average
@@ -34,8 +37,6 @@ from psofed.streams import table
 from psofed.tables import export
 from psofed.tables.export import c_header
 
-FRAME = 51  # bytes: the largest payload of LoRaWAN at its lowest rate
-HEAD, MOST_PARTS = 4, 128  # as in psofed.h
 # sin(2 pi s) = s P(s^2) for |s| <= 1/4, lowest power first, by Remez' exchange: error 3.3e-9, in
 # float32 2.0e-7. The engine's has a term less, and three times the error.
 SINE = (6.283185160089478, -41.3416550314166, 81.60100407328162, -76.54978229403771,
@@ -91,15 +92,16 @@ def _numbers(plan: Deployment, method: Method, frame: int) -> Iterable[str]:
     if task.wire not in ("float16", "float32"):
         raise InputError("wire", f"is {task.wire}", "use float16 or float32")
     wire, shared = payload.size(task.wire), inner.entries(np.zeros(1, np.intp), 0, up=True).shape[1]
-    each = (frame - HEAD) // wire
-    if each < 1 or -(-task.dim // each) > MOST_PARTS:
+    said = signs.SIZE * plan.signed
+    if frame < HEAD + 4 or task.dim * wire + said > MOST_PARTS * room(wire, frame):
         found = f"is {frame} bytes, in which {task.dim} values need more than {MOST_PARTS} frames"
         raise InputError("frame", found, "use larger ones")
+    at_once = plan.deploy.live and inner.pace == 1 and not waits(method)
     learner = task.learner
     epsilon = learner.epsilon if isinstance(learner, nlms.Options) else 0.0
     yield from _defined({
         "DIGEST": f"{plan.digest:#010x}u", "DIM": task.dim, "INPUTS": task.taps,
-        "SHARED": shared, "PACE": inner.pace,
+        "SHARED": shared, "PACE": inner.pace, "WAIT": 0 if at_once else inner.pace, "SIGNS": said,
         "IDLE": int(inner.idle), "STEP": inner.step, "NORMALISED": int(epsilon > 0),
         "EPSILON": epsilon, "WIRE": wire, "FRAME": frame, "BOUND": min(plan.deploy.bound, 3e38),
         "MIX": int(any(isinstance(stage, Mixed) for stage in around(method))),

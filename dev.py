@@ -36,7 +36,7 @@ CHECKS = [
     ["lint-imports", "--no-logo"],
 ]
 PROGRAMS = {"arm-none-eabi-gcc", "chromium", "chromium-browser", "clang", "gcc", "mosquitto",
-            "mosquitto_sub", "openssl", "promtool", "qemu-system-arm",
+            "mosquitto_sub", "node", "openssl", "promtool", "qemu-system-arm",
             "systemd-analyze"}  # fmt: skip
 QUICK = 2  # so many of them take no time, and nothing else starts if they fail
 WORKERS = (os.cpu_count() or 1) + 2  # many tests wait, so some more than cores keep these busy

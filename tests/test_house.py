@@ -40,6 +40,7 @@ TESTS_RAISED = {  # capability: lines
     "clients with unequal amounts of data; systems without POSIX": 140,
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 203,
     "a gateway to microcontrollers; frames of 51 bytes": 350,
+    "a client for MicroPython": 169,
 }
 VERBS, ALL_OPTIONS = 12, 110  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
@@ -64,6 +65,7 @@ RAISED = {  # capability: modules, lines
     "clients with unequal amounts of data; systems without POSIX": (0, 50),
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": (2, 358),
     "a gateway to microcontrollers; frames of 51 bytes": (5, 545),
+    "a client for MicroPython": (1, 326),
 }
 
 

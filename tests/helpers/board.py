@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,18 @@ def built(folder, plan, who, compiler, *more, frame=small.FRAME, main=DRIVER):
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return program
+
+
+def in_python(folder, plan, who, node=None, micropython=None):
+    """The command that runs the client in plain Python, here or by MicroPython."""
+    for name, data in device.render(plan, who).items():
+        (folder / name).write_bytes(data)
+    for name in ("driver.py", "driver.mjs"):
+        (folder / name).write_text((HERE / name).read_text())
+    if node is not None:
+        return [node, folder / "driver.mjs", folder, micropython]
+    loop = "import sys, driver\nfor line in sys.stdin: print(driver.say(line), flush=True)"
+    return [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{loop}"]
 
 
 class Board:

@@ -37,7 +37,7 @@ CHECKS = [
     ["lint-imports", "--no-logo"],
 ]
 PROGRAMS = {"arm-none-eabi-gcc", "chromium", "chromium-browser", "clang", "gcc", "mosquitto",
-            "mosquitto_sub", "openssl", "promtool", "qemu-system-arm",
+            "mosquitto_sub", "node", "openssl", "promtool", "qemu-system-arm",
             "systemd-analyze"}  # fmt: skip
 # Commands that need no more than these extras; all others get everything.
 SMALL, EXTRAS = {"reproduce", "run", "compare", "play", "init", "--version"}, "plot,frame"

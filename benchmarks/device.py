@@ -71,6 +71,9 @@ int learn(psofed_client *me, const float *x, float y) { return psofed_learn(me, 
 float predict(psofed_client *me, const float *x) { return psofed_predict(me, x); }
 int receive(psofed_client *me, const uint8_t *f, size_t n) { return psofed_receive(me, f, n); }
 size_t upload(psofed_client *me, uint32_t i, uint8_t *f) { return psofed_upload(me, i, f); }
+size_t hello(psofed_client *me, uint8_t *f) { return psofed_hello(me, f); }
+size_t pack(const uint8_t *f, size_t n, uint8_t *to) { return psofed_pack(f, n, to); }
+size_t byte(psofed_line *line, uint8_t one) { return psofed_byte(line, one); }
 int save(psofed_client *me, const psofed_flash *flash) { return psofed_save(me, flash); }
 uint32_t load(psofed_client *me, const psofed_flash *flash) { return psofed_load(me, flash); }
 """

@@ -160,6 +160,16 @@ def program(name):
 gcc, clang, arm_gcc, qemu_arm = map(program, ("gcc", "clang", "arm_gcc", "qemu_arm"))
 mosquitto, mosquitto_sub = map(program, ("mosquitto", "mosquitto_sub"))
 openssl, promtool, systemd_analyze = map(program, ("openssl", "promtool", "systemd_analyze"))
+node = program("node")
+
+
+@pytest.fixture(scope="session")
+def micropython(node):
+    """MicroPython, which node runs."""
+    try:
+        return programs.micropython()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -40,8 +40,10 @@ TESTS_RAISED = {  # capability: lines
     "masked sums count only who has learned, and devices are told what sums tell": 86,
     "doubtful labels are named; quarters and periods are times; trends": 44,
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 196,
+    "a gateway to microcontrollers; frames of 51 bytes": 350,
+    "a client for MicroPython": 169,
 }
-VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
+VERBS, ALL_OPTIONS = 12, 110  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
 RAISED = {  # capability: modules, lines
     "clients mix all models that they can have": (4, 780),
@@ -66,6 +68,8 @@ RAISED = {  # capability: modules, lines
     "masked sums count only who has learned, and devices are told what sums tell": (0, 32),
     "doubtful labels are named; quarters and periods are times; trends": (0, 22),
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": (0, 192),
+    "a gateway to microcontrollers; frames of 51 bytes": (5, 545),
+    "a client for MicroPython": (1, 326),
 }
 
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static psofed_client me;
+static psofed_line line;
 static unsigned char slots[2][PSOFED_SLOT];
 static long power = -1; /* bytes until it is cut; negative: it is not */
 
@@ -46,6 +47,12 @@ static void show(float v)
     printf("%08x ", a.bits);
 }
 
+static void tell(const uint8_t *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) printf("%02x", from[i]);
+    if (count) printf(" ");
+}
+
 static unsigned bytes(uint8_t *to)
 {
     unsigned count = 0, one;
@@ -70,10 +77,17 @@ int main(void)
             printf("%d ", psofed_receive(&me, frame, count));
         } else if (command == 'u') {
             size_t length;
-            for (uint32_t part = 0; (length = psofed_upload(&me, part, frame)) > 0; part++) {
-                for (size_t i = 0; i < length; i++) printf("%02x", frame[i]);
-                printf(" ");
-            }
+            for (uint32_t part = 0; (length = psofed_upload(&me, part, frame)) > 0; part++)
+                tell(frame, length);
+        } else if (command == 'h') {
+            tell(frame, psofed_hello(&me, frame));
+        } else if (command == 'k') {
+            uint8_t to[PSOFED_PACKED];
+            size_t length = bytes(frame);
+            tell(to, psofed_pack(frame, length, to));
+        } else if (command == 'b') {
+            unsigned count = bytes(frame);
+            for (unsigned i = 0; i < count; i++) tell(line.bytes, psofed_byte(&line, frame[i]));
         } else if (command == 'w') {
             for (int d = 0; d < PSOFED_DIM; d++) show(me.w[d]);
         } else if (command == 's') {

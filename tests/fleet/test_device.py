@@ -5,17 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import psofed
-from helpers.board import ARM, CHECKED, Board, built, emulated, frames, hexed, joined
+from helpers.board import ARM, CHECKED, Board, built, emulated, frames, hexed, in_python, joined
+from helpers.loopback import disk
 from psofed.core import mixing
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import nlms
 from psofed.federation.round import begins
+from psofed.fleet.lines import frames as small
+from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
 from psofed.stages.mix import MixOptions
 from psofed.tables.export import device
 
@@ -28,6 +30,7 @@ SETTINGS = {
     "coordinated blocks": replace(
         SMALL, methods=(psofed.PSOFed(shared=6, scheme="coordinated", mask="block"),)
     ),
+    "only when asked": replace(SMALL, methods=(psofed.PSOFed(shared=7, idle=False),)),
     "Online-Fed": replace(SMALL, methods=(psofed.OnlineFed(),)),
     "blocks of rounds": replace(SMALL, methods=(psofed.methods.Periodic(shared=7, local_steps=5),)),
     "normalised": replace(SMALL, learner=nlms.Options(epsilon=0.01)),
@@ -40,6 +43,18 @@ def plan(experiment, wire="float32"):
     return Deployment(experiment, Deploy(wire=wire))
 
 
+@pytest.fixture(params=["C", "Python"])
+def in_each(request, tmp_path):
+    """`in_each(plan, who)`: a board with the client in that language."""
+
+    def begin(made, who):
+        if request.param == "Python":
+            return Board(*in_python(tmp_path, made, who))
+        return Board(built(tmp_path, made, who, request.getfixturevalue("gcc"), *CHECKED))
+
+    return begin
+
+
 def heard(server, n, plan, client, fresh=False):
     """What a server with model `server` sends to the client in round n."""
     when = begins(client.method, n) if fresh else n
@@ -49,10 +64,9 @@ def heard(server, n, plan, client, fresh=False):
     )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("wire", ["float16", "float32"])
-def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
-    made = plan(SETTINGS[name], wire)
+def follow(board, made):
+    """Client 1 and a board have the same samples and windows; what they answer is the same."""
+    wire = made.wire
     method, rng = made.method(), np.random.default_rng(1)
     x = rng.normal(size=(ROUNDS, 4)).astype(np.float32)
     y = np.sin(x.sum(axis=1)) + rng.choice([0.0, 0.1, 3.0], ROUNDS, p=[0.5, 0.4, 0.1])
@@ -63,31 +77,78 @@ def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
     server = {"w": rng.normal(size=method.task.dim).astype(np.float32) / 10}
     pace = method.pace
     asked = np.flatnonzero(rng.random(ROUNDS // pace) < 0.2) * pace
-    program, down = built(tmp_path, made, "1", gcc, *CHECKED), []
-    with Board(program) as board:
-        for n in range(ROUNDS):
-            begin = n - n % pace
-            if begin not in asked:
-                if method.idle:
-                    board.learn(x[n], y[n])
-                continue
-            invitation, fresh = b"", begin == asked[9]
-            if n == begin:
-                invitation, down = heard(server, n, made, client, fresh)
-                came = [board.receive(frame) for frame in rng.permutation(np.array(down, object))]
-                assert came == [0] * (len(down) - 1) + [1]
-            answer = client.take_part(n, invitation, fresh and n == begin)
-            board.learn(x[n], y[n])
-            if n == begin + pace - 1:
-                round_, values = joined(board.upload(), wire)
-                assert round_ == begin
-                wanted = method.decode(answer, up=True)
-                assert np.abs(values - wanted).max() <= (1e-6 if wire == "float32" else 1e-3)
-                assert board.receive(down[0]) == 2
-                np.testing.assert_array_equal(joined(board.upload(), wire)[1], values)
-            server["w"] += 0.01 * rng.normal(size=method.task.dim).astype(np.float32)
-        client.catch_up(ROUNDS)
-        assert np.abs(board.w - client.model).max() <= 1e-6
+    down = []
+    for n in range(ROUNDS):
+        begin = n - n % pace
+        if begin not in asked:
+            if method.idle:
+                board.learn(x[n], y[n])
+            continue
+        invitation, fresh = b"", begin == asked[9]
+        if n == begin:
+            invitation, down = heard(server, n, made, client, fresh)
+            came = [board.receive(frame) for frame in rng.permutation(np.array(down, object))]
+            assert came == [0] * (len(down) - 1) + [1]
+        answer = client.take_part(n, invitation, fresh and n == begin)
+        board.learn(x[n], y[n])
+        if n == begin + pace - 1:
+            round_, values = joined(board.upload(), wire)
+            assert round_ == begin
+            wanted = method.decode(answer, up=True)
+            assert np.abs(values - wanted).max() <= (1e-6 if wire == "float32" else 1e-3)
+            assert board.receive(down[0]) == 2
+            np.testing.assert_array_equal(joined(board.upload(), wire)[1], values)
+        server["w"] += 0.01 * rng.normal(size=method.task.dim).astype(np.float32)
+    client.catch_up(ROUNDS)
+    assert np.abs(board.w - client.model).max() <= 1e-6
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("wire", ["float16", "float32"])
+def test_a_device_ends_with_the_model_of_the_client(name, wire, gcc, tmp_path):
+    made = plan(SETTINGS[name], wire)
+    with Board(built(tmp_path, made, "1", gcc, *CHECKED)) as board:
+        follow(board, made)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_device_in_plain_python_does_so_too(name, tmp_path):
+    made = plan(SETTINGS[name])
+    with Board(*in_python(tmp_path, made, "1")) as board:
+        follow(board, made)
+
+
+@pytest.mark.parametrize("name", ["PSO-Fed", "blocks of rounds", "checked", "clipped"])
+def test_a_device_in_micropython_does_so_too(name, node, micropython, tmp_path):
+    made = plan(SETTINGS[name], "float16")
+    with Board(*in_python(tmp_path, made, "1", node, micropython)) as board:
+        follow(board, made)
+
+
+def test_on_a_live_clock_a_device_answers_at_once_and_signs_as_a_member_does(in_each):
+    experiment = replace(
+        SETTINGS["clipped"], methods=(psofed.PSOFed(shared=22),), features=Features(dim=60)
+    )
+    made = Deployment(experiment, Deploy(wire="float16", clock="live"))
+    member, rng = Member(made, 1, disk()), np.random.default_rng(7)
+    server = {"w": rng.normal(size=60).astype(np.float32) / 10}
+    with in_each(made, "1") as board:
+        for n in range(12):
+            invitation, (down,) = heard(server, n, made, member.client)
+            x = rng.normal(size=(rng.integers(0, 80) * (n % 3), 4)).astype(np.float32)
+            y = np.sin(x.sum(axis=1)) + rng.choice(np.float32([0, 5]), len(x))
+            for each, label in zip(x, y, strict=True):
+                board.learn(each, label)
+                member.client.learn(each[None], label[None])
+            assert board.receive(down) == 1
+            body, _ = member.take(
+                wire.encode(wire.Frame(wire.INVITE, made.digest, n, 1, "float16", invitation))
+            )
+            (up,) = board.upload()
+            assert len(up) == len(body) - wire.head(wire.UPLOAD) + small.HEAD <= 51
+            assert up[-2:] == body[-2:], n
+            assert board.receive(down) == 2
+            assert board.upload() == [up]
 
 
 def exact(made, k):
@@ -156,7 +217,38 @@ def test_a_power_cut_at_any_byte_leaves_the_state_before_or_after_a_save(gcc, tm
         assert 200 < cuts < 10_000
 
 
-def test_what_is_no_frame_of_this_run_changes_nothing(gcc, tmp_path):
+@pytest.mark.parametrize("where", ["here", "MicroPython"])
+def test_the_client_in_python_goes_on_from_the_last_file_that_is_whole(where, tmp_path, request):
+    made, programs = plan(replace(TINY, mix=MixOptions())), []
+    if where == "MicroPython":
+        programs = [request.getfixturevalue(name) for name in ("node", "micropython")]
+    with Board(*in_python(tmp_path, made, "0", *programs)) as board:
+        folder = tmp_path if where == "here" else "."
+        assert board.say("o", folder) == ["0"]
+        for y in (1, 2, 3, 2):
+            board.learn(np.ones(4) * y, y)
+        assert board.receive(frames(70, np.arange(3.0), "float32")[0]) == 1
+        board.learn(np.ones(4), 1)
+        answer, before = board.upload(), (board.w.tolist(), board.predict(np.ones(4)))
+        board.say("s", folder)
+        board.learn(np.ones(4) * 5, 5)
+        board.say("s", folder)
+        assert board.say("o", folder) == ["2"]
+        assert board.w.tolist() != before[0]
+        if where == "here":
+            newest = tmp_path / "psofed.0"
+            whole = newest.read_bytes()
+            for cut in (0, 4, 8, 20, len(whole) - 1):
+                newest.write_bytes(whole[:cut])
+                assert board.say("o", folder) == ["1"]
+                assert (board.w.tolist(), board.predict(np.ones(4))) == before
+            assert board.hello() == small.hello(70, made.digest)
+            assert board.upload() == answer
+            newest.write_bytes(whole.replace(b"1", b"2", 1))
+            assert board.say("o", folder) == ["1"]
+
+
+def test_what_is_no_frame_of_this_run_changes_nothing(in_each):
     made = plan(SMALL)
     good = frames(70, np.arange(7.0), "float32")
     (frame,) = good
@@ -166,7 +258,7 @@ def test_what_is_no_frame_of_this_run_changes_nothing(gcc, tmp_path):
         -2: frames(69, np.ones(7), "float32"),
         -3: [frames(71, np.full(7, v), "float32")[0] for v in (np.nan, np.inf, -1e10)],
     }  # fmt: skip
-    with Board(built(tmp_path, made, "0", gcc, *CHECKED)) as board:
+    with in_each(made, "0") as board:
         assert board.upload() == []
         assert board.receive(frame) == 1
         board.learn(np.ones(4), 1)
@@ -177,20 +269,6 @@ def test_what_is_no_frame_of_this_run_changes_nothing(gcc, tmp_path):
                 np.testing.assert_array_equal(board.w, w)
         assert board.receive(frame) == 2
         assert board.upload() == answer
-
-
-@given(data=st.data())
-@settings(max_examples=5)
-def test_any_bytes_are_taken_without_harm(data, small_board):
-    for each in data.draw(st.lists(st.binary(max_size=60), max_size=20)):
-        assert small_board.receive(each) in (-3, -2, -1, 0, 1, 2)
-    assert all(len(part) <= device.FRAME for part in small_board.upload())
-
-
-@pytest.fixture(scope="module")
-def small_board(gcc, tmp_path_factory):
-    with Board(built(tmp_path_factory.mktemp("small"), plan(TINY), "0", gcc, *CHECKED)) as board:
-        yield board
 
 
 def test_values_of_two_bytes_are_those_of_ieee(gcc, tmp_path):
@@ -230,12 +308,12 @@ def test_values_of_two_bytes_are_those_of_ieee(gcc, tmp_path):
     )
 
 
-def test_the_mix_of_a_device_is_that_of_its_equations(gcc, tmp_path):
+def test_the_mix_of_a_device_is_that_of_its_equations(in_each):
     made = plan(replace(SMALL, mix=MixOptions()))
     rng, memory, trust = np.random.default_rng(3), mixing.start(2), mixing.equal(2)
     x, last = rng.normal(size=(200, 4)), np.nan
     y = np.cumsum(rng.normal(size=200)) / 10 + np.sin(x[:, 0])
-    with Board(built(tmp_path, made, "0", gcc, *CHECKED)) as board:
+    with in_each(made, "0") as board:
         learn = exact(made, 0)
         w = np.zeros(30)
         for each, label in zip(np.float32(x), np.float32(y), strict=True):

@@ -12,6 +12,7 @@ ORIGINS = {
     "gcc": "apt-get install gcc",
     "mosquitto": "apt-get install mosquitto",
     "mosquitto_sub": "apt-get install mosquitto-clients",
+    "node": "apt-get install nodejs npm; npm install -g @micropython/micropython-webassembly-pyscript",
     "openssl": "apt-get install openssl",
     "promtool": "it is in Debian's package prometheus",
     "qemu_arm": "apt-get install qemu-system-arm",
@@ -21,6 +22,18 @@ OTHER_NAMES = {
     "arm_gcc": ("arm-none-eabi-gcc",), "chromium": ("chromium-browser",),
     "qemu_arm": ("qemu-system-arm",), "systemd_analyze": ("systemd-analyze",),
 }  # fmt: skip
+
+
+def micropython() -> Path:
+    """MicroPython for node; FileNotFoundError says where to get it."""
+    node = Path(find("node"))
+    folders = os.environ.get("NODE_PATH", "").split(os.pathsep)
+    folders += [str(node.parents[1] / "lib/node_modules"), "/usr/local/lib/node_modules"]
+    for folder in filter(None, folders):
+        path = Path(folder) / "@micropython/micropython-webassembly-pyscript/micropython.mjs"
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"needs node: {ORIGINS['node']}")
 
 
 def find(name: str) -> str:

@@ -163,7 +163,7 @@ def _cells(cells: Any) -> Any:
 @click.argument("model", type=FILE)
 @click.option("--to", "format", type=click.Choice(["onnx", "c", "json", "device"]), required=True,
               help="onnx: a graph for ONNX runtimes. c: a C99 header. json: all numbers."
-                   " device: a client in C that learns.")  # fmt: skip
+                   " device: a client in C, or for MicroPython, that learns.")  # fmt: skip
 @click.option("--out", type=FILE, metavar="FILE",
               help="File to write; of a device, a new folder. [default: MODEL's name with the"
                    " suffix of the format]")  # fmt: skip

@@ -221,7 +221,7 @@ deploy = Verbs(
             "keys": "keys", "serve": "serve", "fleet": "fleet_verbs", "restore": "fleet_verbs",
             "verify": "fleet_verbs",
         },
-        "On a device": {"client": "client", "export": "predict"},
+        "On a device": {"client": "client", "export": "predict", "gateway": "gateway"},
     },
     name="deploy",
     help="Run it on real devices: keys, server, clients, the fleet, models for microcontrollers.",

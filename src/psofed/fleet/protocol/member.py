@@ -144,7 +144,7 @@ class Member:
     def take(self, data: bytes) -> tuple[bytes | None, str]:
         """One message from the server: the answer, and the outcome in a word or a sentence."""
         try:
-            frame = self._read(data)
+            frame = received(self.plan, self.key, self.incarnation, data)
             if frame.kind == wire.HELLO:
                 word = wire.word(frame.body)
                 self.standing = "" if word == wire.ASLEEP else word
@@ -204,27 +204,6 @@ class Member:
         reply = wire.Frame(wire.SEEDS, self._digest, frame.n, start, type, body)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "revealed"
 
-    def _read(self, data: bytes) -> wire.Frame:
-        """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
-        frame = wire.decode(unseal(self.key, DOWN, data), self.plan.largest)
-        if frame.digest != self._digest:
-            found = f"the server runs another experiment ({frame.digest:08x}, not"
-            advice = f"{self._digest:08x}); compare the files of both, and `psofed --version`"
-            raise RefusedError("digest", f"{found} {advice}")
-        if frame.kind == wire.HELLO:
-            return frame
-        if frame.kind == wire.QUESTION and self.plan.masked:
-            return frame
-        types = {wire.INVITE: (self.plan.wire,), wire.BEGIN: (self.plan.wire, wire.IF_BLANK)}
-        if frame.wire not in types.get(frame.kind, ()):
-            raise RefusedError("kind", "the message is not an invitation to this run")
-        wire.check_start(frame.incarnation, self.incarnation)
-        if self.client.source is not None and frame.n >= self.plan.experiment.rounds:
-            # Otherwise a wrong number would make the client learn for days to catch up.
-            found = f"round {frame.n} was asked for, the experiment has"
-            raise RefusedError("round", f"{found} {self.plan.experiment.rounds}")
-        return frame
-
     def save(self) -> bool:
         """Rule 5: one durable record of the model, the position, the round and the answer.
 
@@ -242,3 +221,25 @@ class Member:
         except OSError as error:
             self.trouble = in_words(error)
         return not self.trouble
+
+
+def received(plan: Deployment, key: bytes | None, seen: int, data: bytes) -> wire.Frame:
+    """Rules 3 and 7: a frame of this run, of the newest start that was `seen`, or a later one."""
+    frame = wire.decode(unseal(key, DOWN, data), plan.largest)
+    if frame.digest != plan.digest:
+        found = f"the server runs another experiment ({frame.digest:08x}, not"
+        advice = f"{plan.digest:08x}); compare the files of both, and `psofed --version`"
+        raise RefusedError("digest", f"{found} {advice}")
+    if frame.kind == wire.HELLO:
+        return frame
+    if frame.kind == wire.QUESTION and plan.masked:
+        return frame
+    types = {wire.INVITE: (plan.wire,), wire.BEGIN: (plan.wire, wire.IF_BLANK)}
+    if frame.wire not in types.get(frame.kind, ()):
+        raise RefusedError("kind", "the message is not an invitation to this run")
+    wire.check_start(frame.incarnation, seen)
+    if not plan.deploy.live and frame.n >= plan.experiment.rounds:
+        # Otherwise a wrong number would make the client learn for days to catch up.
+        found = f"round {frame.n} was asked for, the experiment has"
+        raise RefusedError("round", f"{found} {plan.experiment.rounds}")
+    return frame

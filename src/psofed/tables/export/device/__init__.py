@@ -1,14 +1,15 @@
-"""A client for microcontrollers: its configuration in C, next to psofed.h, which is all its code.
+"""A client for microcontrollers, in C and for MicroPython: its configuration, next to its code.
 
-The device computes what the deployed client of the lockstep clock does, in float32. It has the
-features as constants: at D = 200 and L = 4 these are 4 kB, less than the tables and the code that
-would draw them from the seed.
+The device computes what the deployed client does, in float32; where that keeps samples until a
+window comes, on a live clock, it waits for the next one instead. It has the features as constants:
+at D = 200 and L = 4 these are 4 kB, less than the tables and the code that would draw them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.federation.contract import Array, Method
 from psofed.federation.learners import lms, nlms
+from psofed.federation.round import waits
 from psofed.federation.stage import around, within
+from psofed.fleet.lines.frames import FRAME, HEAD, MOST_PARTS, room
+from psofed.fleet.protocol import signs
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import onlinefed, periodic, psofed
 from psofed.stages.average import Average
@@ -34,13 +38,12 @@ from psofed.streams import table
 from psofed.tables import export
 from psofed.tables.export import c_header
 
-FRAME = 51  # bytes: the largest payload of LoRaWAN at its lowest rate
-HEAD, MOST_PARTS = 4, 128  # as in psofed.h
 # sin(2 pi s) = s P(s^2) for |s| <= 1/4, lowest power first, by Remez' exchange: error 3.3e-9, in
 # float32 2.0e-7. The engine's has a term less, and three times the error.
 SINE = (6.283185160089478, -41.3416550314166, 81.60100407328162, -76.54978229403771,
         39.53670606897415)  # fmt: skip
 METHODS = psofed.Options, onlinefed.Options, periodic.Options
+CODE = ("psofed.h", "psofed.h"), ("main.c", "main.c"), ("psofed.py", "micropython.py")
 SERVED = (Average, Defended)  # stages at the server alone
 RIGHT = "deploy a client of Python there"
 
@@ -56,14 +59,19 @@ def render(plan: Deployment, who: str, frame: int = FRAME) -> dict[str, bytes]:
     title = f"{plan.world.methods[0].title()}, L = {method.task.taps}, D = {method.task.dim}."
     about = [f"Client {who} of run {plan.deploy.run}: {title}",
              f"Made by psofed {versions()['psofed']}."]  # fmt: skip
-    parts = (
-        [c_header.comment(about), "#include <stdint.h>"], _numbers(plan, method, frame),
-        _check(check), _constants(method, k), _inputs(plan, method),
+    numbers = _numbers(plan, method, frame) | _check(check)
+    first, numbers["SHIFT"] = _window(method, k)
+    features = method.task.features
+    assert isinstance(features, Cosines)
+    constants = first, features.W / (2 * np.pi), features.b / (2 * np.pi)
+    in_c = (
+        [c_header.comment(about), "#include <stdint.h>"], _defined(numbers), _sine(method.task.dim),
+        _constants(*constants), _inputs(plan, method),
     )  # fmt: skip
-    here = files(__package__)
-    sources = {name: here.joinpath(name).read_bytes() for name in ("psofed.h", "main.c")}
-    made = "\n".join(line for part in parts for line in part) + "\n"
-    return {"config.h": made.encode("ascii"), **sources}
+    in_python = [f"# {line}" for line in about], _assigned(numbers, *constants)
+    made = {"config.h": in_c, "config.py": in_python}
+    texts = {name: "\n".join(chain(*parts, [""])).encode("ascii") for name, parts in made.items()}
+    return texts | {name: files(__package__).joinpath(file).read_bytes() for name, file in CODE}
 
 
 def _check_of(plan: Deployment, method: Method) -> checks.SampleCheck | None:
@@ -86,33 +94,37 @@ def _check_of(plan: Deployment, method: Method) -> checks.SampleCheck | None:
     return found
 
 
-def _numbers(plan: Deployment, method: Method, frame: int) -> Iterable[str]:
+def _numbers(plan: Deployment, method: Method, frame: int) -> dict[str, Any]:
     task, inner = method.task, within(method)
     if task.wire not in ("float16", "float32"):
         raise InputError("wire", f"is {task.wire}", "use float16 or float32")
     wire, shared = payload.size(task.wire), inner.entries(np.zeros(1, np.intp), 0, up=True).shape[1]
-    each = (frame - HEAD) // wire
-    if each < 1 or -(-task.dim // each) > MOST_PARTS:
+    said = signs.SIZE * plan.signed
+    if frame < HEAD + 4 or task.dim * wire + said > MOST_PARTS * room(wire, frame):
         found = f"is {frame} bytes, in which {task.dim} values need more than {MOST_PARTS} frames"
         raise InputError("frame", found, "use larger ones")
+    at_once = plan.deploy.live and inner.pace == 1 and not waits(method)
     learner = task.learner
     epsilon = learner.epsilon if isinstance(learner, nlms.Options) else 0.0
-    yield from _defined({
-        "DIGEST": f"{plan.digest:#010x}u", "DIM": task.dim, "INPUTS": task.taps,
-        "SHARED": shared, "PACE": inner.pace,
+    return {
+        "DIGEST": plan.digest, "DIM": task.dim, "INPUTS": task.taps,
+        "SHARED": shared, "PACE": inner.pace, "WAIT": 0 if at_once else inner.pace, "SIGNS": said,
         "IDLE": int(inner.idle), "STEP": inner.step, "NORMALISED": int(epsilon > 0),
         "EPSILON": epsilon, "WIRE": wire, "FRAME": frame, "BOUND": min(plan.deploy.bound, 3e38),
         "MIX": int(any(isinstance(stage, Mixed) for stage in around(method))),
-    })  # fmt: skip
-    # The factor of z is in the polynomial.
-    sine = np.sqrt(2 / task.dim) * np.array(SINE)
-    yield from _defined({f"SINE{i}": float(value) for i, value in enumerate(sine)})
+    }  # fmt: skip
 
 
-def _check(check: checks.SampleCheck | None) -> Iterable[str]:
+def _sine(dim: int) -> Iterable[str]:
+    """The polynomial, with the factor of z in it."""
+    sine = np.sqrt(2 / dim) * np.array(SINE)
+    return _defined({f"SINE{i}": float(value) for i, value in enumerate(sine)})
+
+
+def _check(check: checks.SampleCheck | None) -> dict[str, Any]:
     """None, a range, or outliers."""
     if check is None:
-        return _defined({"CHECK": 0})
+        return {"CHECK": 0}
     if type(check) not in (ranges.Options, outliers.Options):
         raise InputError("check.name", f"is {check.name}", "use outliers, range or none")
     assert isinstance(check, ranges.Options)
@@ -121,21 +133,25 @@ def _check(check: checks.SampleCheck | None) -> Iterable[str]:
     if isinstance(check, outliers.Options):
         found |= {"CHECK": 2, "FACTOR": check.factor, "WINDOW": check.window,
                   "CLIP": int(check.action == "clip"), "REPEATS": check.repeats}  # fmt: skip
-    return _defined(found)
+    return found
 
 
-def _constants(method: Method, k: int) -> Iterable[str]:
-    """Windows and features; the phases in turns."""
-    task, inner = method.task, within(method)
-    dim, features, schedule = task.dim, task.features, getattr(inner, "schedule", None)
-    assert isinstance(features, Cosines)
+def _window(method: Method, k: int) -> tuple[Array, int]:
+    """The first window of client k, and by how much the next one is shifted."""
+    inner = within(method)
+    dim, schedule = method.task.dim, getattr(inner, "schedule", None)
     first, tau = inner.entries(np.array([k]), 0, up=False)[0], 0
     if len(first) < dim:
         if not isinstance(schedule, Sequential):
             found = "are drawn in each round, or are groups"
             raise InputError("windows", found, 'use selection = "sequential", no groups')
         tau = schedule.shift % dim
-    yield from _defined({"SHIFT": f"{tau}u"})
+    return first, tau
+
+
+def _constants(first: Array, slope: Array, offset: Array) -> Iterable[str]:
+    """The first window, and the features; the phases in turns."""
+    dim = len(offset)
     steps = np.diff(first) % dim
     if (steps == 1).all():
         yield f"#define PSOFED_FIRST(j) ({first[0]}u + (j))"
@@ -144,10 +160,19 @@ def _constants(method: Method, k: int) -> Iterable[str]:
         row = ", ".join(map(str, first))
         yield f"static const {kind} psofed_first[PSOFED_SHARED] = {{{row}}};"
         yield "#define PSOFED_FIRST(j) psofed_first[j]"
-    rows = ",\n".join(f"    {{{_floats(row)}}}" for row in features.W / (2 * np.pi))
+    rows = ",\n".join(f"    {{{_floats(row)}}}" for row in slope)
     yield f"static const float psofed_slope[PSOFED_DIM][PSOFED_INPUTS] = {{\n{rows}\n}};"
-    offsets = _floats(features.b / (2 * np.pi))
-    yield f"static const float psofed_offset[PSOFED_DIM] = {{{offsets}}};"
+    yield f"static const float psofed_offset[PSOFED_DIM] = {{{_floats(offset)}}};"
+
+
+def _assigned(numbers: dict[str, Any], first: Array, slope: Array, offset: Array) -> Iterable[str]:
+    """The same as Python."""
+    for name, value in numbers.items():
+        yield f"{name} = {np.float32(value)!s}" if isinstance(value, float) else f"{name} = {value}"
+    rows = ",\n".join(f"    ({', '.join(map(str, row))},)" for row in slope.astype(np.float32))
+    yield f"FIRST = ({', '.join(map(str, first))},)"
+    yield f"SLOPE = (\n{rows},\n)"
+    yield f"OFFSET = ({', '.join(map(str, offset.astype(np.float32)))},)"
 
 
 def _inputs(plan: Deployment, method: Method) -> Iterable[str]:
@@ -170,7 +195,9 @@ static inline float psofed_answer(float y) {{ return {centre} + {scale} * y; }}"
 
 def _defined(values: dict[str, Any]) -> Iterable[str]:
     for name, value in values.items():
-        yield f"#define PSOFED_{name} {_floats([value]) if isinstance(value, float) else value}"
+        unsigned = "u" if name in ("DIGEST", "SHIFT") else ""
+        text = _floats([value]) if isinstance(value, float) else f"{value}{unsigned}"
+        yield f"#define PSOFED_{name} {text}"
 
 
 def _floats(values: Array | list[float]) -> str:

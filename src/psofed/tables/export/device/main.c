@@ -44,6 +44,7 @@ int main(void)
     uint8_t frame[PSOFED_FRAME];
     float x[PSOFED_INPUTS], y;
     psofed_load(&me, &flash);
+    board_say(frame, psofed_hello(&me, frame));
     for (;;) {
         size_t length = board_hear(frame);
         int came = length ? psofed_receive(&me, frame, length) : PSOFED_MORE;

@@ -9,11 +9,15 @@
        psofed_learn(&me, x, y);                    eq. (10), if the sample passes the check
        psofed_receive(&me, frame, length);         eq. (9), with the last frame of a window
        psofed_upload(&me, part, frame);            what travels in eq. (11), frame by frame
+       psofed_hello(&me, frame);                   after each start, how far it is
 
    A frame is at most PSOFED_FRAME bytes: a byte with the number of the part, and PSOFED_FRESH for a
-   client that starts over; three bytes with the round n; then values. In round n a client receives
-   window n, learns from sample n, if there is one, and uploads window n + 1; in blocks of
-   PSOFED_PACE rounds, it uploads after as many samples.
+   client that starts over, or a hello; three bytes with the round n; then values. In round n a
+   client receives window n, learns from sample n, if there is one, and uploads window n + 1; in
+   blocks of PSOFED_PACE rounds, it uploads after as many samples. On a live clock samples come at
+   any time, so it uploads at once, and says with two more bytes, its signs, what it has learned.
+
+   psofed_pack and psofed_byte carry frames over a serial line.
 
    Compile it with -ffp-contract=off, or the last bits depend on the compiler. */
 #ifndef PSOFED_H
@@ -25,8 +29,12 @@
 #define PSOFED_HEAD 4                                      /* bytes before the values */
 #define PSOFED_EACH ((PSOFED_FRAME - PSOFED_HEAD) / PSOFED_WIRE) /* values in a frame */
 #define PSOFED_PARTS(values) (((values) + PSOFED_EACH - 1) / PSOFED_EACH)
+#define PSOFED_ROOM (PSOFED_EACH * PSOFED_WIRE)
+#define PSOFED_ANSWERS /* frames of an answer */ \
+    ((PSOFED_SHARED * PSOFED_WIRE + PSOFED_SIGNS + PSOFED_ROOM - 1) / PSOFED_ROOM)
 #define PSOFED_MOST_PARTS 128
 #define PSOFED_FRESH 0x80
+#define PSOFED_WHOLE(fresh) ((fresh) && PSOFED_IDLE) /* whether all of w comes down */
 #define PSOFED_NEVER UINT32_MAX
 #define PSOFED_BIGGEST 3.4028235e38f
 
@@ -56,6 +64,10 @@ typedef struct {
     uint32_t counts[PSOFED_VERDICTS];      /* samples by verdict */
     float label;                           /* the last one */
     uint8_t fresh, open, answered;
+#if PSOFED_SIGNS
+    uint8_t signs[PSOFED_SIGNS]; /* of the last answer */
+    uint32_t told[2];            /* samples that were learned, and others, as answers have said */
+#endif
 #if PSOFED_CHECK == 2
     float errors[PSOFED_WINDOW]; /* the last ones, as a ring */
     float sample[PSOFED_INPUTS + 1];
@@ -273,8 +285,32 @@ static inline uint32_t psofed_entry(uint32_t j, uint32_t t)
 /* Whether the last round of a block is over, so that an answer is due. */
 static inline int psofed_due(const psofed_client *me)
 {
-    return me->open && !me->answered && me->since >= PSOFED_PACE;
+    return me->open && !me->answered && me->since + 1u > PSOFED_WAIT;
 }
+
+#if PSOFED_SIGNS
+/* A count with a few digits, rounded down: what is left out goes with the next answer. */
+static inline uint8_t psofed_sign(uint32_t count, uint32_t digits, uint32_t most, uint32_t *told)
+{
+    uint32_t shift = 0, code;
+    count -= *told;
+    while (count >> shift >= 2u << digits) shift++;
+    code = (shift << digits) + (count >> shift);
+    if (code > most) code = most;
+    shift = code >> digits > 1 ? (code >> digits) - 1 : 0;
+    *told += (code - (shift << digits)) << shift;
+    return (uint8_t)code;
+}
+
+static inline void psofed_report(psofed_client *me)
+{
+    uint32_t learned = me->counts[PSOFED_LEARNED] + me->counts[PSOFED_CLIPPED], others = 0;
+    for (int i = PSOFED_CLIPPED; i < PSOFED_VERDICTS; i++)
+        if (i != PSOFED_EARLY) others += me->counts[i];
+    me->signs[0] = psofed_sign(learned, 4, 255, &me->told[0]);
+    me->signs[1] = (uint8_t)(psofed_sign(others, 2, 31, &me->told[1]) << 3);
+}
+#endif
 
 /* A value as it travels, in 2 or 4 bytes, the lowest first. */
 static inline void psofed_put(uint8_t *to, float v)
@@ -346,7 +382,7 @@ static inline int psofed_receive(psofed_client *me, const uint8_t *frame, size_t
     if (length < PSOFED_HEAD) return PSOFED_SIZE;
     n = frame[1] | (uint32_t)frame[2] << 8 | (uint32_t)frame[3] << 16;
     fresh = frame[0] >> 7, part = frame[0] & 0x7fu;
-    count = fresh ? PSOFED_DIM : PSOFED_SHARED;
+    count = PSOFED_WHOLE(fresh) ? PSOFED_DIM : PSOFED_SHARED;
     parts = PSOFED_PARTS(count), first = part * PSOFED_EACH;
     if (part >= parts || n % PSOFED_PACE) return PSOFED_SIZE;
     count = count - first < PSOFED_EACH ? count - first : PSOFED_EACH;
@@ -361,13 +397,13 @@ static inline int psofed_receive(psofed_client *me, const uint8_t *frame, size_t
     if (me->open) return PSOFED_OPEN;
     for (uint32_t j = 0; j < count; j++) {
         float v = psofed_get(frame + PSOFED_HEAD + j * PSOFED_WIRE);
-        if (fresh) me->w[first + j] = v;
+        if (PSOFED_WHOLE(fresh)) me->w[first + j] = v;
         else me->values[first + j] = v;
     }
     me->come[part / 32] |= (uint32_t)1 << part % 32;
     for (part = 0; part < parts; part++)
         if (!(me->come[part / 32] >> part % 32 & 1u)) return PSOFED_MORE;
-    if (!fresh) /* eq. (9) */
+    if (!PSOFED_WHOLE(fresh)) /* eq. (9) */
         for (uint32_t j = 0; j < PSOFED_SHARED; j++) me->w[psofed_entry(j, n / PSOFED_PACE)] = me->values[j];
     me->open = 1, me->since = 0;
     return PSOFED_OPEN;
@@ -376,17 +412,94 @@ static inline int psofed_receive(psofed_client *me, const uint8_t *frame, size_t
 /* Part 0, 1, ... of the answer, into PSOFED_FRAME bytes; returns its length, 0 after the last. */
 static inline size_t psofed_upload(psofed_client *me, uint32_t part, uint8_t *frame)
 {
-    uint32_t first = part * PSOFED_EACH, n = me->round, next = n / PSOFED_PACE + 1, count;
-    if (!me->open || part >= PSOFED_PARTS(PSOFED_SHARED)) return 0;
-    if (!me->answered)
+    uint32_t n = me->round, next = n / PSOFED_PACE + 1, last;
+    size_t length = PSOFED_HEAD;
+    if (!me->open || part >= PSOFED_ANSWERS) return 0;
+    if (!me->answered) {
         for (uint32_t j = 0; j < PSOFED_SHARED; j++) me->values[j] = me->w[psofed_entry(j, next)];
+#if PSOFED_SIGNS
+        psofed_report(me);
+#endif
+    }
     me->answered = 1, me->last = n;
-    count = PSOFED_SHARED - first < PSOFED_EACH ? PSOFED_SHARED - first : PSOFED_EACH;
     frame[0] = (uint8_t)part;
     for (int i = 0; i < 3; i++) frame[1 + i] = (uint8_t)(n >> 8 * i);
-    for (uint32_t j = 0; j < count; j++)
-        psofed_put(frame + PSOFED_HEAD + j * PSOFED_WIRE, me->values[first + j]);
-    return PSOFED_HEAD + count * PSOFED_WIRE;
+    last = (part + 1) * PSOFED_EACH < PSOFED_SHARED ? (part + 1) * PSOFED_EACH : PSOFED_SHARED;
+    for (uint32_t j = part * PSOFED_EACH; j < last; j++, length += PSOFED_WIRE)
+        psofed_put(frame + length, me->values[j]);
+#if PSOFED_SIGNS
+    for (uint32_t i = 0; i < PSOFED_SIGNS; i++)
+        if ((PSOFED_SHARED * PSOFED_WIRE + i) / PSOFED_ROOM == part) frame[length++] = me->signs[i];
+#endif
+    return length;
+}
+
+/* What a client says when it begins: the round after the last one that it has answered, and of
+   which run it is. */
+static inline size_t psofed_hello(const psofed_client *me, uint8_t *frame)
+{
+    uint32_t n = me->last + 1; /* 0 after PSOFED_NEVER */
+    frame[0] = PSOFED_FRESH;
+    for (int i = 0; i < 3; i++) frame[1 + i] = (uint8_t)(n >> 8 * i);
+    for (int i = 0; i < 4; i++) frame[PSOFED_HEAD + i] = (uint8_t)(PSOFED_DIGEST >> 8 * i);
+    return PSOFED_HEAD + 4;
+}
+
+static inline uint32_t psofed_crc(uint32_t crc, const void *from, uint32_t count)
+{
+    const uint8_t *bytes = (const uint8_t *)from;
+    while (count--) {
+        crc ^= *bytes++;
+        for (int i = 0; i < 8; i++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+    }
+    return crc;
+}
+
+/* Frames on a serial line, by SLIP (RFC 1055), each with two bytes of its CRC. */
+#define PSOFED_PACKED (2 * (PSOFED_FRAME + 2) + 2) /* bytes, at most */
+
+typedef struct {
+    uint8_t bytes[PSOFED_FRAME + 2];
+    uint32_t count, escaped;
+} psofed_line;
+
+/* Into PSOFED_PACKED bytes; returns how many. */
+static inline size_t psofed_pack(const uint8_t *frame, size_t length, uint8_t *to)
+{
+    uint32_t crc = ~psofed_crc(PSOFED_NEVER, frame, (uint32_t)length);
+    size_t count = 0;
+    to[count++] = 0xc0;
+    for (size_t i = 0; i < length + 2; i++) {
+        uint8_t one = i < length ? frame[i] : (uint8_t)(crc >> 8 * (i - length));
+        if (one == 0xc0 || one == 0xdb) to[count++] = 0xdb, one = one == 0xc0 ? 0xdc : 0xdd;
+        to[count++] = one;
+    }
+    to[count++] = 0xc0;
+    return count;
+}
+
+/* A byte that has come. Returns the length of the frame in line->bytes that it ends, else 0. */
+static inline size_t psofed_byte(psofed_line *line, uint8_t one)
+{
+    size_t length = line->escaped ? 0 : line->count;
+    uint32_t crc;
+    if (one == 0xc0) {
+        line->count = line->escaped = 0;
+        if (length <= 2 || length > PSOFED_FRAME + 2) return 0;
+        length -= 2, crc = ~psofed_crc(PSOFED_NEVER, line->bytes, (uint32_t)length);
+        if (line->bytes[length] != (crc & 0xffu)) return 0;
+        return line->bytes[length + 1] == (crc >> 8 & 0xffu) ? length : 0;
+    }
+    if (line->escaped && one != 0xdc && one != 0xdd) line->count = PSOFED_FRAME + 3;
+    if (one == 0xdb) {
+        line->escaped = 1;
+        return 0;
+    }
+    if (line->escaped) one = one == 0xdc ? 0xc0 : 0xdb;
+    line->escaped = 0;
+    if (line->count < PSOFED_FRAME + 2) line->bytes[line->count] = one;
+    if (line->count < PSOFED_FRAME + 3) line->count++; /* too long stays too long */
+    return 0;
 }
 
 /* Two slots of a flash, each of PSOFED_SLOT bytes: a slot is erased as a whole, then written from
@@ -399,16 +512,6 @@ typedef struct {
 
 #define PSOFED_SAVED ((uint32_t)offsetof(psofed_client, z)) /* bytes of the state */
 #define PSOFED_SLOT (PSOFED_SAVED + 12u)
-
-static inline uint32_t psofed_crc(uint32_t crc, const void *from, uint32_t count)
-{
-    const uint8_t *bytes = (const uint8_t *)from;
-    while (count--) {
-        crc ^= *bytes++;
-        for (int i = 0; i < 8; i++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
-    }
-    return crc;
-}
 
 /* The number of the save in a slot; 0: it has none that is whole and of this configuration. */
 static inline uint32_t psofed_saved(const psofed_flash *flash, unsigned slot)

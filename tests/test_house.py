@@ -37,7 +37,7 @@ TESTS_RAISED = {  # capability: lines
     "Python warns; classes have their names, options their help, guesses an answer": 150,
     "clients with unequal amounts of data; systems without POSIX": 140,
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 203,
-    "masked sums count only who has learned, and devices are told what sums tell": 86,
+    "masked sums count only who has learned, and devices are told what sums tell": 88,
     "doubtful labels are named; quarters and periods are times; trends": 44,
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 196,
     "a gateway to microcontrollers; frames of 51 bytes": 350,

@@ -9,6 +9,7 @@ from helpers.stage import Stage
 from psofed import Experiment, Features, Privacy, PSOFed
 from psofed.cli.laws.drivers import small
 from psofed.federation.learners import lms
+from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.report.runs import promise
 from psofed.streams import function, paper, table
@@ -64,6 +65,7 @@ def test_a_private_client_tells_nothing_that_has_no_noise_and_no_masks(privacy, 
     assert done.returncode == 2
     assert "deploy.report is true, but these numbers have no noise and no masks" in done.stderr
     assert not (tmp_path / "k").exists()
+    Deployment(replace(made, privacy=Privacy(clip_error=1.0)), Deploy(report=True))
 
 
 def test_a_run_says_what_it_promises_and_to_whom():

@@ -133,7 +133,7 @@ class Deployment:
             refuse_policy(options.policy)
         refuse_omniscient(self.experiment.attack)
         privacy = self.experiment.privacy
-        if self.deploy.report and privacy is not None and privacy.acts:
+        if self.deploy.report and privacy and (privacy.masks or privacy.epsilon is not None):
             found = "is true, but these numbers have no noise and no masks, as [privacy] asks for"
             raise InputError("deploy.report", found, "leave it out")
         if not self.deploy.live:

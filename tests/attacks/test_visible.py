@@ -19,11 +19,6 @@ TINY = {
 SAID = "10 % of the clients are malicious: model times -5; defence: centred clipping tau=0.1"
 
 
-@pytest.fixture
-def tiny(file):
-    return file("tiny.toml", **TINY)
-
-
 @pytest.mark.parametrize(
     ("verb", "made"),
     [
@@ -33,8 +28,8 @@ def tiny(file):
     ],
 )
 @pytest.mark.usefixtures("sketched")
-def test_results_say_who_is_malicious_and_what_is_done_about_it(works, tiny, tmp_path, verb, made):
-    done = works(*verb, tiny, "--out", "out")
+def test_results_say_who_is_malicious_and_what_is_done_about_it(works, file, tmp_path, verb, made):
+    done = works(*verb, file(**TINY), "--out", "out")
     assert SAID in done.stdout
     assert json.loads((tmp_path / "out" / made).read_text())["threat"] == SAID
     page = (tmp_path / "out" / "report.html").read_text().replace("\\u2212", "-")
@@ -48,9 +43,9 @@ def test_without_attack_and_defence_nothing_is_said():
 
 
 @pytest.mark.usefixtures("sketched")
-def test_options_of_an_attack_are_swept(psofed, works, tiny, tmp_path):
+def test_options_of_an_attack_are_swept(psofed, works, file, tmp_path):
     sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
-    works("study", "sweep", tiny, *sets, "--out", "out")
+    works("study", "sweep", file(**TINY), *sets, "--out", "out")
     table = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert table["settings"] == {
         "attack.share": [0, 0.2], "attack.factor": [-1, -5], "defence.tau": [0.1, 1]
@@ -64,7 +59,7 @@ def test_options_of_an_attack_are_swept(psofed, works, tiny, tmp_path):
     assert ends[0, -1, 1] == ends[0, -5, 1]  # nobody is malicious
     assert ends[0.2, -1, 1] != ends[0.2, -5, 1]
     assert "threat" not in table
-    wrong = psofed("study", "sweep", tiny, "--set", "attack.share=0,0.01", "--out", "no")
+    wrong = psofed("study", "sweep", "run.toml", "--set", "attack.share=0,0.01", "--out", "no")
     assert "attack.share is 0.01, which is nobody of 10 clients" in wrong.stderr
 
 

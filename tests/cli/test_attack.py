@@ -23,11 +23,6 @@ TINY = {
 SOME = ("--attack", "scale:factor=-5", "--attack", "labels", "--defence", "centred")
 
 
-@pytest.fixture
-def tiny(file):
-    return file("tiny.toml", **TINY)
-
-
 def repeated(folder, command):
     """What the command that a result names writes, in the folder of the result."""
     words = command.removeprefix("psofed ").split()
@@ -36,8 +31,10 @@ def repeated(folder, command):
     return (folder / "again/attack.csv").read_bytes()
 
 
-def test_attacks_are_tried_at_every_share_with_and_without_a_defence(works, tiny, tmp_path):
-    done = works("study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out")
+def test_attacks_are_tried_at_every_share_with_and_without_a_defence(works, file, tmp_path):
+    done = works(
+        "study", "attack", file(**TINY), *SOME, "--shares", "0,0.04,0.1,0.3", "--out", "out"
+    )
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
         "experiment.toml", "attack.csv", "attack.json", "report.html",
@@ -92,11 +89,11 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
     assert [each for each in mine if each.name == "scale"] == [own]
 
 
-def test_an_attack_of_ones_own_is_kept_beside_the_result(works, tiny, tmp_path, sketched):
+def test_an_attack_of_ones_own_is_kept_beside_the_result(works, file, tmp_path, sketched):
     put(tmp_path, kind="attack")
     put(tmp_path, kind="defence", name="shield.py")
     own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
-    done = works("study", "attack", tiny, *own, "--out", "out")
+    done = works("study", "attack", file(**TINY), *own, "--out", "out")
     worst = "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients"
     assert worst in done.stdout
     table = json.loads((tmp_path / "out/attack.json").read_text())

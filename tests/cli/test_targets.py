@@ -8,13 +8,14 @@ from helpers.command import wrong
 from helpers.opened import told
 from psofed import experiment as experiments
 
+pytestmark = pytest.mark.usefixtures("sketched")
+
 
 def ends(folder):
     summary = json.loads((folder / "summary.json").read_text())
     return [entry["mse_db"]["steady"]["value"] for entry in summary["methods"]]
 
 
-@pytest.mark.usefixtures("sketched")
 def test_a_run_says_everywhere_which_targets_it_was_tested_on(works, tiny, tmp_path):
     for targets, words in (("clean", "noise-free targets"), ("noisy", "noisy targets")):
         sets = ("--set", f"targets={targets}", "--set", "test_samples=1000")
@@ -30,7 +31,6 @@ def test_a_run_says_everywhere_which_targets_it_was_tested_on(works, tiny, tmp_p
     assert all(a < b for a, b in pairs)
 
 
-@pytest.mark.usefixtures("sketched")
 def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, works, tmp_path):
     asked = ("--runs", 2, "--rounds", 120, "--set", "targets=noisy")
     done = works("reproduce", *asked, "--out", "r")
@@ -43,7 +43,6 @@ def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, works, tmp_pat
     assert other.returncode == 2  # another experiment
 
 
-@pytest.mark.usefixtures("sketched")
 def test_sweep_and_theory_take_targets_and_show_them(psofed, works, tiny, tmp_path):
     done = works(
         "study", "sweep", tiny, "--set", "shared=1,2", "--set", "targets=noisy", "--out", "s"
@@ -59,7 +58,6 @@ def test_sweep_and_theory_take_targets_and_show_them(psofed, works, tiny, tmp_pa
     assert told(tmp_path / "t")["facts"].endswith("noisy targets")
 
 
-@pytest.mark.usefixtures("sketched")
 def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, works, table, tmp_path):
     done = works("run", table, "--out", "r")
     assert "Errors are on measured targets" in done.stdout

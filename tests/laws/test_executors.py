@@ -18,10 +18,6 @@ from psofed.simulate import family, kernel, reference
 from psofed.simulate.draws import draw, make_test
 
 
-def test_there_are_golden_cases():
-    assert len(GOLDEN) == 8
-
-
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_all_three_executors_replay_the_golden_case(path):
     comparison = compare(golden.read(path))

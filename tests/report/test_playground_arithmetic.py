@@ -69,6 +69,7 @@ class Sleeping(cases.Case):
 
 
 def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
+    assert len(GOLDEN) == 8
     for one in (*map(golden.read, GOLDEN), *(cases.draw(i, seed=8) for i in range(10))):
         table = {
             "algorithm": one.algorithm, "W": one.features.W, "b": one.features.b, "x": one.x,

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import ensemble
-from helpers.systems import (
-    WORLD,
-    Sampled,
-    enumerated,
-    equal_population,
-    given_moments,
-    given_system,
-)
+from helpers import ensemble, systems
 from psofed.experiment import Experiment
 from psofed.federation import workers
 from psofed.methods import onlinefed, psofed
@@ -36,13 +28,12 @@ def stream_of(world):
 
 @pytest.mark.thorough
 def test_four_unequal_clients_are_predicted_to_a_fifth_of_a_db_in_every_round(small, predicted):
-    known = prediction.systems(small)
     test, parts = small.test, []
     # The squared error of a run varies by 23% at most: the mean of 8,000 has a standard error of
     # 0.011 dB. A thousand at a time stay in the processor's cache.
     for seed in range(8):
-        systems, sample = list(known.values()), stream_of(small)
-        played = ensemble.runs(systems, sample, WORLD.rounds, 1000, seed)
+        known, sample = list(prediction.systems(small).values()), stream_of(small)
+        played = ensemble.runs(known, sample, systems.WORLD.rounds, 1000, seed)
         parts.append(
             [
                 [(np.vecdot(w @ test.G, w) - 2 * w @ test.g).mean() + test.c for w, _ in states]
@@ -56,7 +47,7 @@ def test_four_unequal_clients_are_predicted_to_a_fifth_of_a_db_in_every_round(sm
 
 
 def test_four_unequal_clients_are_predicted_as_the_simulator_shows(predicted):
-    curves = montecarlo.run(WORLD)
+    curves = montecarlo.run(systems.WORLD)
     for j, p in enumerate(predicted):
         gap = np.abs(p.mse_db - curves.mse_db[j])
         assert (gap <= 0.2 + 4 * curves.stderr_db[j]).all(), p.title
@@ -71,14 +62,13 @@ FEW = np.random.default_rng(4).normal(size=(3, 3, 5)) / 2  # clients, windows, D
 )
 @pytest.mark.parametrize("idle", [True, False])
 def test_it_is_exact_for_equal_clients_with_common_windows(masks, shift, idle):
-    system = given_system(masks, shift, 4, clients=3, cohort=2, step=0.75, idle=idle)
+    system = systems.given_system(masks, shift, 4, clients=3, cohort=2, step=0.75, idle=idle)
     few = np.broadcast_to(FEW[0], FEW.shape)
     recursion = reduced.ReducedRecursion(
-        system, equal_population(few[0, :, :4], few[0, :, 4], 0.0, 3)
+        system, systems.equal_population(few[0, :, :4], few[0, :, 4], 0.0, 3)
     )
-    both = zip(
-        enumerated(system, few[..., :4], few[..., 4], 40), recursion.trajectory(40), strict=True
-    )
+    exact = systems.enumerated(system, few[..., :4], few[..., 4], 40)
+    both = zip(exact, recursion.trajectory(40), strict=True)
     for (expected, covariance), state in both:
         assert np.abs(expected - state.means.server[0]).max() < 1e-12
         assert np.abs(covariance - state.second.A).max() < 1e-12
@@ -94,10 +84,10 @@ def trajectory(recursion, rounds):
 
 def test_the_means_of_unequal_clients_with_windows_of_their_own_are_exact(small):
     z, y = FEW[..., :4], FEW[..., 4]
-    system = given_system([[0, 1], [1, 2], [0, 3]], 1, 4, clients=3, cohort=2, step=0.75)
+    system = systems.given_system([[0, 1], [1, 2], [0, 3]], 1, 4, clients=3, cohort=2, step=0.75)
     R, r = np.swapaxes(z, 1, 2) @ z / 3, (y[:, None] @ z)[:, 0] / 3
     means = trajectory(mean.MeanRecursion(system, R, r), 30)
-    for (expected, _), found in zip(enumerated(system, z, y, 30), means, strict=True):
+    for (expected, _), found in zip(systems.enumerated(system, z, y, 30), means, strict=True):
         assert np.abs(expected - found.server[0]).max() < 1e-12
     data = moments.population(small.moments, kind=np.float64, tail=1e-14)
     for system in prediction.systems(small).values():
@@ -117,11 +107,11 @@ def test_the_closure_is_exact_where_all_windows_have_the_same_energy():
     z = rng.normal(size=(3, 4000, 5))
     z /= np.linalg.norm(z, axis=2, keepdims=True)
     R = np.swapaxes(z, 1, 2) @ z / 4000
-    data = given_moments(R)
+    data = systems.given_moments(R)
     P, squares = 0.3 * np.eye(5), np.zeros(3)
     m, f, v = np.zeros((3, 5)), np.zeros((3, 4000)), np.zeros(3)
     by_closure = moments.closure(data, np.float64, rank=0)(P, m, squares)
-    assert np.allclose(by_closure, Sampled(z, f, v)(P, m, squares), atol=1e-12)
+    assert np.allclose(by_closure, systems.Sampled(z, f, v)(P, m, squares), atol=1e-12)
 
 
 def test_processes_give_what_one_process_gives(small, monkeypatch):
@@ -133,16 +123,14 @@ def test_processes_give_what_one_process_gives(small, monkeypatch):
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
     assert workers._known == []  # that was another process
-    assert all(total == len(alone) * WORLD.rounds for _, total in seen)
+    assert all(total == len(alone) * systems.WORLD.rounds for _, total in seen)
 
 
 PAPER = Experiment(
     rounds=60, runs=40, world=0, stream=paper.Options(inputs="iid"), test_samples=2000,
     methods=(
-        onlinefed.Options(),
-        psofed.Options(shared=1, scheme="coordinated"),
-        psofed.Options(shared=40),
-        psofed.Options(shared=5, step=2.6, label="too large a step"),
+        onlinefed.Options(), psofed.Options(1, "coordinated"), psofed.Options(40),
+        psofed.Options(5, step=2.6, label="too large a step"),
     ),
 )  # fmt: skip
 

@@ -166,7 +166,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, attackers: Attackers) -> Attack:
     """The attack of these options, for one run or several."""
-    attack: Attack = schema.companion(options, "Attack")(options, attackers)
+    attack: Attack = schema.made(options, "Attack", attackers, "options", "attackers")
     return attack
 
 

@@ -115,7 +115,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, setting: Setting) -> Defence:
     """The defence of these options."""
-    defence: Defence = schema.companion(options, "Defence")(options, setting)
+    defence: Defence = schema.made(options, "Defence", setting, "options", "setting")
     return defence
 
 

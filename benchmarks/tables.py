@@ -2,6 +2,7 @@
 
     python benchmarks/tables.py --folder FOLDER
     python benchmarks/tables.py --forms --rows 320000
+    python benchmarks/tables.py --rounds --rows 200000 --clients 12
 
 The table is that of docs/tables.md, 12 stations with 35,064 rows each, if FOLDER has it (see
 fetch_air_quality.py); else one of the same shape is made up. Each command is a process of its own:
@@ -10,6 +11,9 @@ seconds of CPU and by the clock, the least of --repeat.
 With --forms: CPU time as a ratio to sorted CSV, and peak memory. Each form is read in a process of
 its own, so that its peak is its own; the ratio is the median over --repeat rounds, in each of which
 every form is read once.
+
+With --rounds: CPU seconds of `psofed fit` if the rounds of a table are compiled
+(core/native/stretch.h) and if they are played by NumPy, alternately.
 """
 
 from __future__ import annotations
@@ -44,6 +48,14 @@ print(json.dumps([took, peak, table.rows, int(table.counts.sum())]))
 """
 
 
+FIT = """
+import sys
+from psofed.cli.main import main
+from psofed.tables import player
+if sys.argv.pop(1) == "NumPy":
+    player.supports = lambda method: False
+main(["fit", *sys.argv[1:]])
+"""
 INPUTS = "PM2.5,PM10,SO2,NO2,CO,TEMP,PRES,DEWP,RAIN,wd,WSPM"
 OPTIONS = [
     "--client", "station", "--time", "year,month,day,hour", "--target", "O3",
@@ -80,10 +92,9 @@ def like_air_quality(folder: Path, rows: int = ROWS) -> Path:
 
 
 def took(arguments: list[str]) -> tuple[float, float]:
-    """Seconds of CPU and by the clock of `psofed` with these arguments."""
+    """Seconds of CPU and by the clock of Python with these arguments."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = [sys.executable, "-m", "psofed", *arguments]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -98,10 +109,8 @@ def measure(quick: bool, folder: Path | None = None, repeat: int = 1) -> dict[st
             folder = like_air_quality(data, FEW if quick else ROWS)
         for title, command in COMMANDS.items():
             verb, *more = command
-            each = [
-                took([verb, str(folder), *OPTIONS, *more, "--out", f"{name}/{title}-{i}"])
-                for i in range(1 if quick else repeat)
-            ]
+            run = ["-m", "psofed", verb, str(folder), *OPTIONS, *more, "--out"]
+            each = [took([*run, f"{name}/{title}-{i}"]) for i in range(1 if quick else repeat)]
             for clock, seconds in zip(("cpu", "wall"), zip(*each, strict=True), strict=True):
                 found[f"{title}_{clock}"] = min(seconds)
     return found
@@ -165,18 +174,38 @@ def forms(rows: int, clients: int, repeat: int) -> None:
         print(f"{form:28} {ratio:5.2f} x  {cpu:6.2f} s CPU  {peak:5.0f} MB")
 
 
+def rounds(rows: int, clients: int, repeat: int) -> None:
+    """Fit the same table with compiled rounds and without, alternately."""
+    columns = ["--client", "sensor", "--time", "time", "--target", "y", "--set", "force=true"]
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "table.csv")
+        path.write_text("\n".join([HEAD, *lines(rows, clients, random.Random(0))]) + "\n")
+        seconds: dict[str, list[float]] = {"compiled": [], "NumPy": []}
+        for i in range(repeat):
+            for kind, found in seconds.items():
+                out = ["--out", f"{name}/{kind}-{i}"]
+                found.append(took(["-c", FIT, kind, str(path), *columns, *out])[0])
+    ratio = statistics.median(b / a for a, b in zip(*seconds.values(), strict=True))
+    fast, slow = map(min, seconds.values())
+    print(f"compiled {fast:.1f} s, NumPy {slow:.1f} s: {ratio:.2f} x")
+
+
 def main() -> int:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=beside())
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--forms", action="store_true")
+    parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--rows", type=int, default=320_000)
     parser.add_argument("--clients", type=int, default=30)
     parser.add_argument("--repeat", type=int, default=3)
     given = parser.parse_args()
     if given.forms:
         forms(given.rows, given.clients, given.repeat)
+        return 0
+    if given.rounds:
+        rounds(given.rows, given.clients, given.repeat)
         return 0
     for name, seconds in measure(given.quick, given.folder, given.repeat).items():
         print(f"{name:15} {seconds:6.2f} s")

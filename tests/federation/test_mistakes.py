@@ -68,7 +68,6 @@ NOTICED = [
     ((FOLD, 'del server["w"]\n'), "Models stay finite"),
     (added('models(self, server, clients):\nreturn server["w"][:5]'), "Models stay finite"),
     (added("encode(self, values, up):\nreturn 'abc'"), "Decoding gives back"),
-    (added("encode(self, values, up):\nreturn b'abcd'"), "Decoding gives back"),
     (added("cohort(self, n, server):\nreturn np.array([0, 99])"), "A cohort is an array"),
     (added("cohort(self, n, server):\nreturn np.array([1, 1])"), "A cohort is an array"),
     (added("client(self):\nreturn None"), "A cohort is an array"),

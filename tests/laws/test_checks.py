@@ -86,6 +86,7 @@ MISSING = [
     ("stream", ("    taps: ClassVar[int] = 3", "    three: ClassVar[int] = 3"), "it has no taps"),
     ("learner", ("def predict(", "def predicts("), "it has no predict"),
     ("policy", INIT, "__init__ does not set size or clients or seeds"),
+    ("method", ("super().__init__(options, task)", "pass"), "__init__ does not set task or step or pace"),
     ("policy", ("return policies.Invited(sorted(order[: self.size].tolist()))", "return [1]"), "invite returns a list, not Invited"),
     ("policy", ("class Policy(policies.Policy)", "class Policy"), "it has Policy(), not Policy(options, federation)"),
     ("policy", ("n: int, scores:", "scores:"), "admit(self, state, scores), not admit(self, state, n, scores)"),

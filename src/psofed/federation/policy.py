@@ -22,13 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from psofed.core.native import Array
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
-from psofed.federation.foreign import broken
 from psofed.federation.forms import Contract
 
 State = dict[str, Array]
@@ -105,12 +104,9 @@ RIGHT = "derive it from Policy of psofed.contract.policies, see docs/extend.md"
 
 def bind(options: Options, federation: PolicyTask) -> Policy:
     """The policy of these options, for one run."""
-    made: Any = schema.companion(options, "Policy")(options, federation)
-    own = "options", "size", *(("clients", "seeds") if isinstance(made, Policy) else ())
-    if missing := [name for name in own if not hasattr(made, name)]:
-        found = f"does not set {' or '.join(missing)}"
-        raise broken(type(made), "__init__", found, "call super().__init__(options, federation)")
-    return made
+    derived = issubclass(schema.companion(options, "Policy"), Policy)
+    own = "options", "size", *(("clients", "seeds") if derived else ())
+    return schema.made(options, "Policy", federation, *own)
 
 
 def sound(score: float) -> float:

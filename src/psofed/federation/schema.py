@@ -32,7 +32,7 @@ from typing import (
 
 import psofed
 from psofed.errors import InputError, meant, nearest
-from psofed.federation import plugins
+from psofed.federation import foreign, plugins
 
 Reader = Callable[[str, Any], Any]
 # The packages in which psofed's own are, by the group of entry points that has those of others.
@@ -390,6 +390,15 @@ def companion(options: Any, name: str) -> Any:
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
     right = f"write a class {name} next to it, or declare it there: kind = {name}"
     raise InputError("name", found, right)
+
+
+def made(options: Any, name: str, given: Any, *own: str) -> Any:
+    """What does the work of these options, refused if its __init__ has left something out."""
+    found = companion(options, name)(options, given)
+    if missing := [attribute for attribute in own if not hasattr(found, attribute)]:
+        right = "call super().__init__ with what it was given"
+        raise foreign.broken(type(found), "__init__", f"does not set {' or '.join(missing)}", right)
+    return found
 
 
 def table(options: Any) -> dict[str, Any]:

@@ -100,17 +100,8 @@ def _cells(each: MethodAudit) -> list[str]:
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"
-    determined = "-" if isnan(each.determined) else f"{100 * each.determined:.1f} %"
-    return [
-        *shares,
-        determined,
-        error,
-        chance,
-        *counts,
-        samples,
-        f"{each.bytes_up:.0f}",
-        each.gauge,
-    ]
+    sure = "-" if isnan(each.determined) else f"{100 * each.determined:.1f} %"
+    return [*shares, sure, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:

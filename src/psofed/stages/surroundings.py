@@ -80,8 +80,8 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
 
 def plain(options: Options, task: Task) -> Method:
     """The method of these options without any stage."""
-    made: Any = schema.companion(options, "Method")(options, task)
-    return Lifted(made) if isinstance(made, OneClient) else made
+    found: Any = schema.made(options, "Method", task, "task", "step", "pace")
+    return Lifted(found) if isinstance(found, OneClient) else found
 
 
 def _coded(options: Options, task: Task) -> Method:

@@ -166,7 +166,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, attackers: Attackers) -> Attack:
     """The attack of these options, for one run or several."""
-    return schema.companion(options, "Attack")(options, attackers)
+    return schema.made(options, "Attack", attackers, "options", "attackers")
 
 
 def models(attack: Attack, n: int, k: Indices, w_k: Array, *others: Any) -> Array:

@@ -115,7 +115,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, setting: Setting) -> Defence:
     """The defence of these options."""
-    return schema.companion(options, "Defence")(options, setting)
+    return schema.made(options, "Defence", setting, "options", "setting")
 
 
 def refuse_small(name: str, cohort: int, least: int) -> None:

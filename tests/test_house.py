@@ -42,6 +42,7 @@ TESTS_RAISED = {  # capability: lines
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 196,
     "a gateway to microcontrollers; frames of 51 bytes": 350,
     "a client for MicroPython": 169,
+    "labels that may be wrong are named; quarters are times; trends are followed": 44,
 }
 VERBS, ALL_OPTIONS = 12, 110  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
@@ -70,6 +71,7 @@ RAISED = {  # capability: modules, lines
     "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": (0, 192),
     "a gateway to microcontrollers; frames of 51 bytes": (5, 545),
     "a client for MicroPython": (1, 326),
+    "labels that may be wrong are named; quarters are times; trends are followed": (0, 22),
 }
 
 

@@ -36,7 +36,7 @@ def test_each_column_is_explained_and_those_that_cannot_help_are_left_out(tmp_pa
     table = read(tmp_path, sensors())
     assert table.columns.inputs == ("firmware", "a")
     assert roles(table) == {
-        "No": ("left out", "a running number: it grows from row to row"),
+        "No": ("left out", "a running number, which --inputs with it would keep"),
         "t": ("time", "numbers"),
         "who": ("client", ""),
         "serial": ("left out", "it is another name of the client"),

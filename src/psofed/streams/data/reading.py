@@ -347,7 +347,7 @@ def _useless(table: Table, tally: _Tally, name: str) -> str:
     if tally.low[j] == tally.high[j] and tally.known[j] == tally.rows:
         return f"it is always {tally.low[j]:g}"
     if tally.whole[j] and tally.known[j] == tally.rows and _is_running(table, name):
-        return "a running number: it grows from row to row"
+        return "a running number, which --inputs with it would keep"
     return ""
 
 

@@ -1,7 +1,5 @@
 """A fair comparison: what is searched, on which seeds, and that nothing beats what is reported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

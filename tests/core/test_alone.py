@@ -122,3 +122,8 @@ def test_inputs_are_the_first_cosines_then_the_line_and_its_constant():
     z, x = np.arange(7.0)[None], np.array([[2.0, -1.0]])
     wanted = [0.0, 1.0, 2.0, 3.0, 2 * LINE, -LINE, LINE]
     assert alone.inputs(z, x, SIZE)[0].tolist() == wanted
+
+
+def test_inputs_far_beyond_reason_leave_equations_that_can_be_solved():
+    u = alone.inputs(np.ones((2, SIZE)), np.full((2, TAPS), 9.9e8), SIZE)
+    assert np.isfinite(u @ alone.solved(u.T @ u, u.T @ [0.0, 1.0], TAPS).T).all()

@@ -60,7 +60,8 @@ def solved(A: Array, q: Array, taps: int, older: int = 0) -> Array:
     n, size = len(q), len(q) - older - taps - 1
     some = parts(n, size, older)
     w, last = np.zeros((len(some), n)), slice(n - older, n)
-    A = A + np.diag(penalty(n, size))
+    least = n * np.finfo(A.dtype).eps * A.diagonal()  # less would be lost in what is there
+    A = A + np.diag(np.maximum(penalty(n, size), least))
     for model, here in enumerate(some[:2]):
         B = A[here, last]
         found = np.linalg.solve(A[here, here], np.column_stack([q[here], B]))

@@ -39,7 +39,7 @@ TESTS_RAISED = {  # capability: lines
     "Python warns; classes have their names, options their help, guesses an answer": 150,
     "clients with unequal amounts of data; systems without POSIX": 140,
     "momentum and Adam at the server, raw samples in bursts, a search in sweeps": 203,
-    "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 205,
+    "curves by title, run by run, in numbers and LaTeX; maps; spread in the playground": 207,
 }
 VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psofed.core.equations import lms
-from psofed.errors import InputError
+from psofed.errors import InputError, PsofedWarning
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,17 @@ def test_river_finds_nothing_to_complain_about(estimators, name):
     assert len(found) > 5
     for check in found:
         check(getattr(estimators, name)())
+
+
+@pytest.mark.parametrize("name", ["RFFKLMSRegressor", "FederatedRegressor", "RFFKLMSStream"])
+def test_a_step_that_undoes_what_was_learned_is_warned_of(estimators, name):
+    def use():
+        made = getattr(estimators, name)(step=2.5)
+        if name != "RFFKLMSStream":
+            made.fit(*noisy(6, 40))
+
+    with pytest.warns(PsofedWarning, match=r"step 2\.5 is unsafe; use a smaller step"):
+        use()
 
 
 def test_a_pipeline_of_river_federates_and_newcomers_profit(estimators):

@@ -41,6 +41,12 @@ KIND = "federation"
 SMALLER = "use a smaller step, and inputs and targets of about 1"
 
 
+def check_step(mu: float, stacklevel: int) -> None:
+    """E|z|^2 = 1 of cosines, and a step of 2 / |z|^2 undoes all that was learned."""
+    if mu >= 2:
+        warn(f"step {mu:g} is unsafe; {SMALLER}", PsofedWarning, stacklevel)
+
+
 class Traffic(NamedTuple):
     """Bytes of messages: up to the server, down to clients, and what each client gets once."""
 
@@ -102,10 +108,8 @@ class Federation:
             )  # fmt: skip
             experiment = experiment.alone(experiment.methods[0])
         self._begin(experiment, cohort, every)
-        # E|z|^2 = 1 of cosines, and a step of 2 / |z|^2 undoes all that was learned.
-        mu = experiment.methods[0].step or step
-        if self._turns.task.learner.lms and experiment.features.name == "cosine" and mu >= 2:
-            warn(f"step {mu:g} is unsafe; {SMALLER}", PsofedWarning, stacklevel=2)
+        if self._turns.task.learner.lms and experiment.features.name == "cosine":
+            check_step(experiment.methods[0].step or step, stacklevel=3)
 
     def _begin(self, experiment: Experiment, cohort: int, every: int | None) -> None:
         self.experiment, self.cohort, self.every = experiment, cohort, every

@@ -18,7 +18,7 @@ from psofed.federation import schema
 from psofed.federation.contract import Array
 from psofed.federation.feature_table import Features
 from psofed.federation.options import Options
-from psofed.simulate.online import Federation
+from psofed.simulate.online import Federation, check_step
 
 BLOCK = 256  # samples whose features are computed at once
 
@@ -83,6 +83,7 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
         return X, np.asarray(y, np.float64)
 
     def _begin(self, X: Array, y: Array) -> None:
+        check_step(self.step, stacklevel=4)
         seed = check_random_state(self.random_state).randint(2**31)
         # The width is per input: distances grow with the square root of their number.
         width = self.width * np.sqrt(X.shape[1])

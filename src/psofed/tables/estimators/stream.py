@@ -15,7 +15,7 @@ from psofed.core.seeds import Seeds
 from psofed.federation.feature_table import Features
 from psofed.methods import psofed
 from psofed.simulate.client_model import label
-from psofed.simulate.online import Federation
+from psofed.simulate.online import Federation, check_step
 
 
 class RFFKLMSStream(base.Regressor):
@@ -36,6 +36,7 @@ class RFFKLMSStream(base.Regressor):
     def __init__(
         self, dim: int = 200, width: float = 1.0, step: float = 0.5, seed: int = 0
     ) -> None:
+        check_step(step, stacklevel=3)
         self.dim, self.width, self.step, self.seed = dim, width, step, seed
         self.w = np.zeros(dim)
         self.mean, self.count = 0.0, 0

@@ -54,8 +54,8 @@ def test_a_line_carries_frames_through_noise_in_both_languages(small_board):
 @pytest.mark.parametrize("wire", ["float16", "float32"])
 def test_windows_of_any_size_come_and_go_in_frames_of_51_bytes(wire, gcc, tmp_path):
     rng, size = np.random.default_rng(6), np.dtype(wire).itemsize
-    for i, shared in enumerate((1, 11, 12, 23, 24, 200)):
-        made = plan(shared, wire)
+    for i, shared in enumerate((1, 11, 12, 23, 24, 1000)):
+        made = plan(shared, wire, features=Features(dim=max(shared, 200)))
         (tmp_path / str(i)).mkdir()
         with Board(built(tmp_path / str(i), made, "1", gcc, "-O1")) as board:
             assert board.hello() == small.hello(-1, made.digest)

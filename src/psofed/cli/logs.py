@@ -104,11 +104,11 @@ class Journal:
             self.put("warning", f"output is not read: {lost} lines are lost so far")
 
     def close(self) -> None:
-        """The last lines; who does not read them does not keep the process from its end."""
+        """The last lines; if nobody reads them, the process ends all the same."""
         self.report()
         left = LAST
         for outlet in self.outlets.values():
-            while outlet.busy and left > 0:  # not by a clock: who has no processor is slow, too
+            while outlet.busy and left > 0:  # not by a clock: without a processor it is slow, too
                 sleep(STEP)
                 left -= STEP
             if outlet.busy:

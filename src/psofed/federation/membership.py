@@ -184,7 +184,7 @@ class FleetCohorts(UniformCohorts):
         return np.concatenate(members), np.concatenate(counts)
 
     def _some(self, n: Indices) -> tuple[Indices, Indices]:
-        """The cohorts of rounds in a row; who is off has a key above all others."""
+        """The cohorts of rounds in a row; those who are off have a key above all others."""
         members: Indices = self.history.members(int(n[0]))
         keys = self._keys(n, members)
         if self.awake is not None:

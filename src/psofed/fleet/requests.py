@@ -117,7 +117,7 @@ def perform(coordinator: Coordinator, request: dict[str, Any]) -> list[Change]:
 
 
 def in_words(changes: list[Change], names: Names) -> list[str]:
-    """For people, one line each; who has a name of its own has to be told its number."""
+    """For people, one line each; a client with a name has to learn its number."""
     said = {
         "add": "is a member from round {n} on",
         "remove": "is removed from round {n} on; its number is not used again",

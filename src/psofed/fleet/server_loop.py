@@ -79,7 +79,7 @@ class ServerLoop:
         return None
 
     def _unmask(self) -> bool:
-        """Rule 19: who is in a sum that is masked still is asked for seeds, until the deadline."""
+        """Rule 19: members of a sum that is still masked are asked for seeds, till the deadline."""
         return not self.coordinator.seal() or self._collect()
 
     def _left_out(self, closed: Closed) -> None:
@@ -123,7 +123,7 @@ class ServerLoop:
             self._handle(self.link.get(min(left, POLL)))
 
     def _check_timeouts(self, now: float) -> None:
-        """Rule 9: who is silent for too long is asleep; others are asked, and sleepers probed."""
+        """Rule 9: clients silent for too long are asleep; others are asked, and sleepers probed."""
         timeouts, early = self.timeouts, now < self._looked + LOOK
         if timeouts is None or early or not self.link.up or self.coordinator.server.sealed:
             return

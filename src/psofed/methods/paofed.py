@@ -69,7 +69,7 @@ class PAOFed(Windows):
 
     @property
     def settled(self) -> str:
-        """Who is available is drawn by the client's place among the first ones."""
+        """Availability is drawn by the client's place among the first ones."""
         return "who is available is drawn for the first clients" if self.availability else ""
 
     def describe(self) -> str:

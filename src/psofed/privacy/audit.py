@@ -35,7 +35,7 @@ MEANING = (
     " and on these clients, have read no sample that guessing would not; others may read more."
     ' "determined": another search could find what ours has not. "closed": a round has at'
     " most a quarter as many numbers as its newest samples have unknowns, which no number of rounds"
-    " makes up for; who knows errors, by models of his choice, may still read some."
+    " makes up for; a server that knows errors, by models of its choice, may still read some."
 )
 
 

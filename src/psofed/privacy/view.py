@@ -7,7 +7,7 @@ Both ends know w_0, features, windows and step. An entry whose value was known a
 went up then) or before sample s (it came down) and that comes up after sample n has changed by the
 sum of a_t z(x_t) over the samples t between: eq. (10), a_t = mu e_t. Downloads overwrite (eq. 9),
 so entries that go down and come up in the same contact have changed by one sample alone. Under
-masks the same holds for the sum over a cohort; who sends alone is a cohort of one.
+masks the same holds for the sum over a cohort; a client that sends alone is a cohort of one.
 """
 
 from __future__ import annotations

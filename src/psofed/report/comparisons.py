@@ -42,7 +42,7 @@ def blocks(c: Comparison) -> list[Block]:
 
 
 def left_out(c: Comparison) -> list[str]:
-    """Who does not take part, and why."""
+    """Methods that do not take part, and why."""
     return [f"Left out: {title}, {why}." for title, why in c.left_out]
 
 

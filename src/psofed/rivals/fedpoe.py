@@ -11,8 +11,8 @@ fall by exp(-eta loss). Local models learn from every sample, federated ones by 
 
 Ours: the kernels are parts of the D features, one after another and about equal: with `widths` in
 [features] each has a width of its own, and the original's three are sqrt(0.1), 1 and sqrt(10).
-Cohorts, in which the original has all clients in every round; who is not selected goes on with its
-local models and weights, with the federated models of its last contact. E local steps; the original
+Cohorts, in which the original has all clients in every round; those not selected go on with their
+local models and weights, and the federated ones of their last contact. E local steps; the original
 has one. eta is an option of its own, not the step. The regulariser of the original, 1e-6, is left
 out, and so is its part for models that are not convex, which keeps old federated models. The global
 model that is judged weighs all kernels alike, because the server does not know the weights.

@@ -11,7 +11,7 @@ of these kernels alone, divided by the probability.
 
 Ours: the kernels are parts of the D features, one after another and about equal: with `widths` in
 [features] each has a width of its own. Cohorts, in which the original has all clients in every
-round; who is not selected goes on weighing kernels, by the global models of its last contact. E
+round; those not selected go on weighing kernels, by the global models of their last contact. E
 local steps; the original has one. The regulariser of the original is left out. The global model
 that is judged weighs all kernels alike, because the server does not know the weights.
 

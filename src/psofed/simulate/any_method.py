@@ -341,7 +341,7 @@ class Membership:
 
 
 class OfMembers(EachRound):
-    """One sample a round for those who have begun; who has a sample may be asked before that."""
+    """One sample a round for those who have begun; a client with one may be asked before."""
 
     def __init__(self, clients: Clients, samples: RoundSamples, begun: Array) -> None:
         super().__init__(clients, SinceBegun(samples, begun))
@@ -352,7 +352,7 @@ class OfMembers(EachRound):
 
 
 class SinceBegun:
-    """The samples of those who have a model: who joins learns from its first contact on."""
+    """The samples of those with a model: newcomers learn from their first contact on."""
 
     def __init__(self, samples: RoundSamples, begun: Array) -> None:
         self.samples, self.begun = samples, begun

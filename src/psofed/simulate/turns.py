@@ -253,7 +253,7 @@ class Turns:
         return int(sent[0]), int(sent[1])
 
     def predict(self, row: int | None, x: Array) -> float:
-        """What a client says of x [1, L]; who has no model of its own has that of all."""
+        """What a client says of x [1, L]; without a model of its own, by that of all."""
         z = self.features(x)
         if row is not None and self.begun[row]:
             try:

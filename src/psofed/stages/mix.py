@@ -70,7 +70,7 @@ class Mixed(Stage):
         return self.inner.client() | {NAME + name: array for name, array in more.items()}
 
     def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
-        """Who starts over gets all of w, and keeps it."""
+        """A client that starts over gets all of w, and keeps it."""
         self.inner.receive(client, k, n, message)
         if n == BEFORE:
             client[NAME + "start"][:] = self.inner.models(None, client)

@@ -257,7 +257,7 @@ class Synthetic(StreamOptions):
 
     @property
     def gaps(self) -> bool:  # type: ignore[override]
-        """Who is off has no sample, and who is slow has none in some rounds."""
+        """Clients that are off have no sample, and slow ones have none in some rounds."""
         return self.switches or self.slow
 
     @property

@@ -205,7 +205,7 @@ class Mixture(Contender):
         return np.stack([found[name] for name in names], axis=-1)
 
     def warm(self, x: Array, y: Array, before: Array) -> None:
-        """Who has labels has something to learn alone from."""
+        """A client with labels has something to learn alone from."""
         self.labels += (~np.isnan(y)).sum(axis=0)
 
     def _awake(self, guesses: Array, y: Array) -> Array:

@@ -154,7 +154,7 @@ class Coordinator(DurableServer):
         return "ahead"
 
     def _contradicts(self, k: int, n: int, back: bool) -> bool:
-        """Rule 17: who has never taken part, as it says, but has answered, is a newcomer again.
+        """Rule 17: a client that says it never took part, but has answered, is a newcomer again.
 
         A hello may be an old one. So what is sent then is for a client without state only; one that
         has a state says so, which is a contradiction, and is asked as before.
@@ -200,7 +200,7 @@ class Coordinator(DurableServer):
         return closed
 
     def _caught_up(self) -> None:
-        """Who was ahead of an earlier round need not be any more."""
+        """Clients ahead of an earlier round need not be any more."""
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
 
     @property

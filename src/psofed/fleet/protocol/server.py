@@ -105,7 +105,7 @@ class Server:
     def invite(self) -> dict[int, bytes]:
         """What goes down to each member of the cohort of this round.
 
-        Encoded once: who has been asked already gets the same bytes again, whoever comes or goes.
+        Encoded once: those asked already get the same bytes again, whoever comes or goes.
         """
         if new := [k for k in self.cohort if k not in self._invited]:
             rows = np.array([self._row(k) for k in new], np.intp)

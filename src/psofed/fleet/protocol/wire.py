@@ -5,10 +5,10 @@ Bytes 1-4: digest of everything that both ends must agree on.
 Bytes 5-8: round n of the task.
 Bytes 9-11: incarnation of the server, in invitations only.
 
-There are two kinds of invitation: who gets the second starts over (rule 17). In the other direction
-the kinds 1 and 3 belong to masked sums (rule 19): the server asks for seeds, clients reveal them.
+With the second kind of invitation a client starts over (rule 17). In the other direction the
+kinds 1 and 3 belong to masked sums (rule 19): the server asks for seeds, clients reveal them.
 
-With a secret, a *seal* follows: eight bytes that only who knows the key can make (rule 13). Each
+With a secret, a *seal* follows: eight bytes that only holders of the key can make (rule 13). Each
 client has a key that is derived from the server's secret, for the frames of that client in both
 directions.
 """

@@ -151,7 +151,7 @@ class _Reader:
         for k in sorted(self.mixed):
             self.spool.sort(k, partial(self._settled, k))
         names = list(self.names.known)
-        # By name, so that the order of the rows says nothing; who has no rows is not a client.
+        # By name, so that the order of the rows says nothing; without rows it is not a client.
         order = sorted(self.begin, key=lambda k: _natural(names[k]))
         table = Table(
             self.columns, self.numeric, self.codes, [names[k] for k in order], self.spool,

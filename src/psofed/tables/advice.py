@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from psofed.core.native import Array
 from psofed.core.payload import size
@@ -224,6 +225,7 @@ class Advice:
         return self.best is not None and self.best.federated
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # as in a fit
 def advise(
     table: Table, plan: Plan, limits: Limits, counting: Counting = silent, tune_dim: bool = True,
     source: str | Path | None = None,
@@ -246,15 +248,14 @@ def advise(
     with counting("searching, rounds") as on_round:
         scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round,
                               season=fitting.season(table, plan))  # fmt: skip
-    mixes = [(c.score, c.player.score.title) for c in contenders if isinstance(c, Mixture)]
+    mixes = [c for c in contenders if isinstance(c, Mixture)]
+    named = [(c.score, c.player.score.title) for c in mixes]
     raw = [(c.score, c.score.title) for c in contenders if c.score.kind == "raw"]
-    found = [choice(scores, score, title, limits) for score, title in (*mixes, *raw)]
+    found = [choice(scores, score, title, limits) for score, title in (*named, *raw)]
     chosen, made = best(found, limits), None
     if chosen is not None and chosen.options is not None:
         plan = replace(plan, methods=(chosen.options,))
-        mix = next(
-            c for c in contenders if isinstance(c, Mixture) and c.score.options is chosen.options
-        )
+        mix = next(c for c in mixes if c.score.options is chosen.options)
         habits = mix.beginning(fitting.season(table, plan))
         made = plan.experiment(rounds, whole, source, habits) if chosen.federated else None
     notes = fitting.notes(table, rounds, scores)

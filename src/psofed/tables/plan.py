@@ -63,10 +63,9 @@ class Span:
     @property
     def freezes(self) -> dict[str, tuple[int, int]]:
         """These parts, and quarters of that for choosing, whose models say whom to trust."""
-        if self.choice is None:
-            return self.parts
-        ends = np.linspace(self.choice, self.frozen, 5).astype(int).tolist()
-        return self.parts | {f"quarter {i}": pair for i, pair in enumerate(pairwise(ends))}
+        ends = np.linspace(self.choice or self.frozen, self.frozen, 5).astype(int).tolist()
+        pairs = enumerate(pairwise(ends))
+        return self.parts | {f"quarter {i}": (a, b) for i, (a, b) in pairs if a < b}
 
     def overlap(self, first: int, count: int) -> list[str]:
         """To which of `freezes` some of the rounds first.. belong, or which have begun by then."""

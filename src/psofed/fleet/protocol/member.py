@@ -160,6 +160,8 @@ class Member:
                 return self.hello(), "probed"  # somebody else has said so, or an old message
             known = frame.n == self.client.last_round
             answer = self.client.take_part(frame.n, frame.body, begin)
+            if begin or last == self._first == -1:
+                self._first = None if begin else frame.n
         except RefusedError as error:
             self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
             return None, str(error)
@@ -170,8 +172,6 @@ class Member:
             return None, "held"
         if begin and not known:
             self._reported = self.samples  # the check starts counting again, too
-        if begin or last == self._first == -1:
-            self._first = None if begin else frame.n
         if self.plan.signed:
             answer += self._signed(known)
         type = wire.IF_BLANK if frame.n == self._first else self.plan.wire

@@ -281,9 +281,7 @@ def solved_by_hand(y, u, older, delay):
     return found
 
 
-def test_the_part_that_was_not_used_for_any_choice_is_predicted_with_weights_of_the_one_before(
-    tmp_path,
-):
+def test_the_part_not_used_for_any_choice_is_predicted_with_weights_of_those_before(tmp_path):
     x, y = drawn(silence=False)
     table = table_of(tmp_path, x, y)
     done = played(table, plan_of(table, 3))

@@ -2,6 +2,7 @@
 
     python benchmarks/adversary.py [--quick] [--defence none --defence clip]
     python benchmarks/adversary.py --only "10 clients, 20%, M=40" --tries 200
+    python benchmarks/adversary.py --runs 2 --attack ./benchmarks/adversary_attack.py:rank=25
 
 Attacks of the family in `adversary_attack.py` are tried on the draws of one seed, in short runs: a
 list of known ones, random ones, then an evolution strategy that changes the best. What it maximises
@@ -160,6 +161,7 @@ def known(rounds: int) -> list[Any]:
         attack(own=1.0, rank=10, width=10, size=2.0, sleep=half),
         attack(own=1.0, rank=20, width=5, size=3.0, sleep=half, before=3.0),
         attack(own=0.0, push="random", size=3.0, sleep=half, before=1e-6),
+        attack(own=0.0, push="sign", size=3.0, sleep=2 * rounds // 3, before=1e-6),
         attack(own=1.0, rank=20, width=20, size=3.0, turns=2),
         attack(own=1.0, rank=20, width=20, size=5.0, duty=0.3),
         attack(own=1.0, rank=20, width=20, size=5.0),
@@ -291,6 +293,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one federation, two minutes")
     parser.add_argument("--defence", action="append", help="none, clip, or a file")
     parser.add_argument("--only", default="", help="such as '10 clients, 20%%, M=40', or odd")
+    parser.add_argument("--attack", default="", help="this one alone, without a search")
     parser.add_argument("--tries", type=int, default=30)
     parser.add_argument("--search-rounds", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=5000)
@@ -299,9 +302,9 @@ def main() -> None:
     if given.quick:
         given.tries, given.search_rounds, given.rounds, given.runs = 24, 400, 800, 4
     for name in given.defence or ["clip"]:
-        against(name, given)
+        (alone if given.attack else against)(name, given)
     for name in given.defence or ["clip"]:
-        if name != "none" and given.only in ("", "odd"):
+        if name != "none" and given.only in ("", "odd") and not given.attack:
             odd_ones(name, given.quick, 800 if given.quick else 2000)
 
 
@@ -318,6 +321,19 @@ def against(name: str, given: argparse.Namespace) -> None:
         shown = [f"{h} | {bare.end:.1f} | `{by}`" for h, bare, by in worst]
         print(f"| {arena.title} | {price.end:.2f} ±{price.half:.2f} | {' | '.join(shown)} |",
               flush=True)  # fmt: skip
+
+
+def alone(name: str, given: argparse.Namespace) -> None:
+    """What one attack costs, federation by federation."""
+    made = texts.named("psofed.attacks", "--attack", given.attack)
+    print(f"\nDefence: {name}. Loss in dB at the end (and at the worst of the last half)\n")
+    print("| federation | nobody | attacked | no defence |\n|---|---|---|---|")
+    for clients, share, method in cases(given.quick):
+        judge = Arena(clients, share, method, _defence(name), REPORT, given.rounds, given.runs)
+        if given.only in judge.title:
+            price, harm = judge.harm(None), judge.harm(made)
+            bare = replace(judge, defence=None).harm(made)
+            print(f"| {judge.title} | {price.end:.2f} | {harm} | {bare.end:.1f} |", flush=True)
 
 
 def odd_ones(name: str, quick: bool, rounds: int) -> None:

@@ -208,16 +208,9 @@ def _(good: Any) -> Any:
     return read
 
 
-@fault(member.Member, "_read", "a server that was replaced is obeyed")
+@fault(member, "received", "a server that was replaced is obeyed")
 def _(good: Any) -> Any:
-    def read(self: Any, data: bytes) -> Any:
-        seen, self.incarnation = self.incarnation, 0
-        try:
-            return good(self, data)
-        finally:
-            self.incarnation = seen
-
-    return read
+    return lambda plan, key, seen, data: good(plan, key, 0, data)
 
 
 @fault(client.Client, "restore", "a client that restarts forgets which server it has seen")

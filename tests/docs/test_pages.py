@@ -26,6 +26,7 @@ NOT_RUN = [
     ("deploy.md", "needs the machine broker.example; tests/fleet/test_authority.py runs both ends"),
     ("deploy.md", "changes /opt and needs a network"),
     ("deploy.md", "needs root and systemd; tests/docs/test_units.py judges the units"),
+    ("device.md", "needs devices; see tests/fleet/test_gateway.py"),
     ("tables.md", "needs a data set that is not ours to ship; benchmarks/air_quality.py does it"),
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ from typing import (
 
 import psofed
 from psofed.errors import InputError, meant, nearest
-from psofed.federation import foreign, plugins
+from psofed.federation import plugins
 
 Reader = Callable[[str, Any], Any]
 # The packages in which psofed's own are, by the group of entry points that has those of others.
@@ -396,6 +396,8 @@ def made(options: Any, name: str, given: Any, *own: str) -> Any:
     """What does the work of these options, refused if its __init__ has left something out."""
     found = companion(options, name)(options, given)
     if missing := [attribute for attribute in own if not hasattr(found, attribute)]:
+        from psofed.federation import foreign  # which needs NumPy: the list of commands does not
+
         right = "call super().__init__ with what it was given"
         raise foreign.broken(type(found), "__init__", f"does not set {' or '.join(missing)}", right)
     return found

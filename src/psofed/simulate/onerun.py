@@ -206,10 +206,8 @@ class _Runs:
         return self.share * dear * len(group) / sum(sizes)
 
     def _in_kernel(self, r: int) -> None:
-        known = [self.methods[j] for j in self.compiled]
-        if r:
-            options, around = self.experiment.methods, self.experiment.around
-            known = [start(options[j], self.tasks[r], around) for j in self.compiled]
+        methods = self.experiment.start(self.tasks[r]) if r else self.methods
+        known = [methods[j] for j in self.compiled]
         test, draws, part = self.tests[r], self.draws[r], self._part(self.compiled)
         assert isinstance(test, TestSet)  # compiled methods are linear
         found = family.run(draws, known, self.marks, test, self.shares, self.stop, part)

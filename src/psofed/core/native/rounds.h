@@ -1,6 +1,6 @@
 /* Rounds: eq. (8)-(11). */
 
-/* Round n of the p-th member: eq. (9) and (10). Returns its models. */
+/* Round n of the p-th member: eq. (9), then its samples. Returns its models. */
 static REAL *NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
 {
     const NAME(Data) *data = &job->data;

@@ -78,6 +78,7 @@ test_options_that_do_not_fit_are_refused_by_name = refused({
     "methods[0].wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
     "methods[0].wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),
     "methods[0].shift is 3, but stochastic windows": psofed.Options(shift=3, selection="stochastic"),
+    "methods[0].mask is 'block', but stochastic windows": psofed.Options(selection="stochastic", mask="block"),
     "methods[0].shift is 3, but groups": psofed.Options(shift=3, selection="stochastic", mask="groups"),
     # Policies.
     "methods[0].policy is 'importance'; use the Options": psofed.Options(policy="importance"),

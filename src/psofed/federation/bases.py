@@ -74,6 +74,9 @@ class Windows(Common):
         if self.selection == "stochastic" and self.shift is not None:
             found = f"is {self.shift}, but stochastic windows are drawn anew in each round"
             raise InputError("shift", found, 'leave it out, or use selection = "sequential"')
+        if self.selection == "stochastic" and self.mask == "block":
+            found = "is 'block', but stochastic windows are scattered, or groups"
+            raise InputError("mask", found, 'leave it out, or use selection = "sequential"')
         if self.selection == "stochastic" or self.mask == "groups" or self.allow_uneven:
             return
         if not is_even(dim, self.shared, self.tau, self.mask == "block"):

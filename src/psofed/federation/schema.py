@@ -90,11 +90,7 @@ def _hints(cls: Any) -> Mapping[str, Any]:
     return get_type_hints(cls)
 
 
-def build(
-    cls: Any,
-    table: Mapping[str, Any],
-    nested: Mapping[str, Reader] | None = None,
-) -> Any:
+def build(cls: Any, table: Mapping[str, Any], nested: Mapping[str, Reader] | None = None) -> Any:
     """An instance of the dataclass `cls` from a table, or an InputError that names the key.
 
     `nested` has the readers of keys that hold tables themselves.

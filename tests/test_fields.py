@@ -4,6 +4,7 @@ import pytest
 
 import psofed
 from helpers.mistakes import refused
+from psofed.tables.plan import Columns, Plan
 
 test_a_field_that_is_guessed_is_answered_with_the_one_that_is_meant = refused({
     "K is not a field of Experiment; write clients=": lambda: psofed.Experiment(K=30),
@@ -28,9 +29,9 @@ test_a_field_that_is_guessed_is_answered_with_the_one_that_is_meant = refused({
 @pytest.mark.parametrize("methods", [psofed.FedAvg(), "fedavg", ["fedavg"], {"name": "fedavg"}])
 def test_what_is_alone_or_has_a_name_need_not_be_more(methods):
     made = psofed.Experiment(methods=methods, stream="paper", defence="clip", mix=True)
-    assert made.methods == (psofed.FedAvg(),)
-    assert made.stream == psofed.PaperStream()
+    assert (made.methods, made.stream) == ((psofed.FedAvg(),), psofed.PaperStream())
     assert made.defence == psofed.defences.Clip()
+    assert Plan(Columns("y", ("t",)), check="outliers").check == psofed.checks.Outliers()
 
 
 USER = """

@@ -151,9 +151,8 @@ def choices(given: Mapping[str, Any]) -> dict[str, Any]:
     if "mix" in given:
         mix = found["mix"] = MixOptions() if given["mix"] is True else given["mix"] or None
         if not isinstance(mix, MixOptions | None):
-            raise InputError(
-                "mix", f"is {mix!r:.60}", "use True, or MixOptions of psofed.stages.mix"
-            )
+            right = "use True, or MixOptions of psofed.stages.mix"
+            raise InputError("mix", f"is {mix!r:.60}", right)
     if not isinstance(features := given.get("features"), Features | None):
         right = f"write psofed.Features({'dim=' * isinstance(features, int)}{features!r:.40})"
         raise InputError("features", f"is {features!r:.60}", right)

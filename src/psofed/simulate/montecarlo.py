@@ -78,10 +78,7 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    with (
-        shared_counter() as counter,
-        processes(jobs, follow, (counter,)) as pool,
-    ):
+    with shared_counter() as counter, processes(jobs, follow, (counter,)) as pool:
         yield _Processes(pool, jobs)
 
 

@@ -106,6 +106,8 @@ class Plan:
     methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
 
     def __post_init__(self) -> None:
+        named = schema.choice("psofed.sample_checks", "check", self.check)
+        object.__setattr__(self, "check", named)
         schema.check(self, skip=("columns", "methods", "form", "check"))
         schema.positive(self, "step", "cohort", "width", "dim", "season")
         schema.at_most(self, {"dim": 100_000})

@@ -93,10 +93,15 @@ class Scene:
         return Sign(text, lambda: (self.cell(who, name) or 0) >= before + count)
 
     def said(self, who: str, text: str, named: str = "") -> Sign:
-        """A new line in its log, which may end with a name."""
+        """A new line in its log, which may have a name, and others' too."""
         path = self.fleet.log(who)
         size = path.stat().st_size
-        return Sign(f'log: "{text}"', lambda: f"{text}{named}" in path.read_text()[size:])
+
+        def seen() -> bool:
+            lines = path.read_text()[size:].splitlines()
+            return any(text in line and named in line for line in lines)
+
+        return Sign(f'log: "{text}"', seen)
 
     def stop(self, who: str) -> None:
         """SIGTERM, with an end in time and the code of success."""
@@ -264,7 +269,7 @@ def unread_server(scene: Scene) -> Story:
 
 def wiped(scene: Scene, who: str) -> Story:
     """Its card is replaced by an empty one."""
-    named = scene.said("server", "without state: client ", who)
+    named = scene.said("server", "without state: client", who)
     scene.fleet.kill(who)
     wipe(scene.fleet.folder / who)
     scene.fleet.start(who)
@@ -281,7 +286,7 @@ def wiped_unseen(scene: Scene, who: str) -> Story:
     connected = scene.said(who, "connected to")
     scene.fleet.start(who)
     yield connected
-    named = scene.said("server", "without state: client ", who)
+    named = scene.said("server", "without state: client", who)
     scene.fleet.start("server")
     yield named
     yield scene.answers(who)
@@ -294,7 +299,7 @@ def damaged(scene: Scene, who: str) -> Story:
     refused = scene.fleet.start(who, "--set", "on_damage=stop")
     yield Sign("exit code 3", lambda: refused.poll() == 3)
     scene.fleet.kill(who)
-    anew = scene.said(who, "starting over"), scene.said("server", "without state: client ", who)
+    anew = scene.said(who, "starting over"), scene.said("server", "without state: client", who)
     scene.fleet.start(who)
     yield from anew
     yield Sign("alarm blank", scene.alarm("blank"))

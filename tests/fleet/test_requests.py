@@ -40,9 +40,7 @@ def running(path):
     return closing(StateFolder(path))
 
 
-NONE = (
-    "is no state folder of a server; give the folder that `psofed deploy serve --state` was given"
-)
+NONE = "is not a state folder of a server; give the folder that `psofed deploy serve --state` was given"
 MISTAKES = [
     ("fleet add server 900000000", "is far from"),
     ("fleet list nowhere", f"nowhere {NONE}"),

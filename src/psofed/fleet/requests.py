@@ -277,7 +277,7 @@ def record(state: Path) -> dict[str, Any]:
     found = newest(reader(state), str(state))[0] if state.is_dir() else None
     role = None if found is None else found.about.get("role")
     if found is None or role != "server":
-        what = "no state folder of a server" if role is None else f"the state folder of {role}"
+        what = "not a state folder of a server" if role is None else f"the state folder of {role}"
         right = "give the folder that `psofed deploy serve --state` was given"
         raise InputError(str(state), f"is {what}", right)
     return found.arrays

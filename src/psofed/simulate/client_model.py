@@ -41,7 +41,7 @@ class Inputs:
             x = self._ordered(dict(zip(names, (x[key] for key in x.keys()), strict=True)))  # noqa: SIM118
         found = _numbers("x", x, dtype).reshape(1, -1)
         if found.shape[1] != self.count or np.size(x) != self.count:
-            have = f"has {np.size(x)} numbers" if np.ndim(x) else f"is {x!r}, one number"
+            have = f"has {np.size(x)} numbers" if np.ndim(x) else f"is {x!r}"
             raise InputError("x", have, f"give {self.count}, one for each input")
         if not np.isfinite(found).all():
             raise InputError("x", f"is {x!r:.60}", "give finite numbers, or leave the sample out")
